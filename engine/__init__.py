@@ -1,0 +1,1 @@
+"""A minimal paged-KV engine that mirrors pinned vLLM. Imports neither oracle nor parity."""

@@ -1,0 +1,1 @@
+"""The driver that runs inside the oracle environment: stdlib, msgspec and upstream only."""

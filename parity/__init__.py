@@ -1,0 +1,1 @@
+"""The conformance harness: scenarios, sides, diff, properties, findings, records, reports, commands."""

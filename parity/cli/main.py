@@ -1,0 +1,59 @@
+"""`parity`: parses the command line, finds the checkout, runs one verb and turns errors into exit codes.
+
+A verb is a module of this package with `register(commands)` and `execute(args)`; what a verb needs is
+imported inside `execute`, so that `parity --help` stays fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from parity.cli import check, oracle, record, run, schema, show
+from parity.errors import ExitCode, ParityError
+
+VERBS = (run, check, show, record, oracle, schema)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose usage errors are one line and exit 64."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"{self.prog}: {message} — see '{self.prog} --help'", file=sys.stderr)
+        raise SystemExit(ExitCode.USAGE)
+
+
+def build_parser() -> Parser:
+    parser = Parser(
+        prog="parity",
+        description="Hold an engine against pinned vLLM, step by step, and decide every finding by a record.",
+        epilog="exit codes: 0 all MATCH or COVERED; 1 findings; 2 nothing concluded; 64 usage; 70 our own fault",
+    )
+    commands = parser.add_subparsers(
+        dest="verb", metavar="VERB", required=True, parser_class=Parser, title="verbs"
+    )
+    for verb in VERBS:
+        verb.register(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = build_parser().parse_args(argv)
+    try:
+        return int(args.execute(args))
+    except ParityError as error:
+        print(f"parity: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        print("parity: interrupted; what was played so far is in the run file", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.OK)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

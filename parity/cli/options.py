@@ -1,0 +1,35 @@
+"""Options that several verbs share, defined once so that they read the same everywhere."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+Commands = Any  # argparse keeps the type of add_subparsers' result private
+Execute = Callable[[argparse.Namespace], int]
+
+
+def verb(
+    commands: Commands, name: str, help_: str, example: str, execute: Execute
+) -> argparse.ArgumentParser:
+    """A verb's parser, with its one-line help and an example in its own help page."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help_,
+        description=help_,
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(execute=execute)
+    return parser
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object to stdout, for scripts")
+
+
+def add_pin(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pin", default=None, metavar="NAME", help="a file of oracle/pins/ (default: vllm-0.27.1)"
+    )
