@@ -1,0 +1,76 @@
+"""Our own engine as a side: called in process, with its policies, and bounded in time."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+
+import msgspec
+
+from engine.driver import observe
+from parity.observation import decode
+from parity.scenario import Scenario
+from parity.side import Play
+
+PLAY_SECONDS = 60
+
+
+class _TooLong(BaseException):
+    """Raised by the alarm. No `Exception`, so that the engine's own handling cannot swallow it."""
+
+
+class EngineSide:
+    """The engine under `policies` (name → value; empty means that it mirrors the pin)."""
+
+    def __init__(self, policies: Mapping[str, str] | None = None, seconds: int = PLAY_SECONDS) -> None:
+        self.policies = dict(policies or {})
+        self._seconds = seconds
+        self._scenario: Scenario | None = None
+
+    @property
+    def name(self) -> str:
+        return "engine"
+
+    def begin(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+
+    def finish(self) -> Play:
+        scenario = self._scenario
+        assert scenario is not None, "finish() without begin()"
+        self._scenario = None
+        question = msgspec.to_builtins(scenario)
+        started = time.perf_counter()
+        try:
+            with _alarm(self._seconds):
+                raw = observe(question, self.policies)
+        except _TooLong:
+            return Play(None, f"no end within {self._seconds} s", 0.0)
+        except Exception as error:  # noqa: BLE001 - whatever the subject raises makes the scenario VOID, not us
+            return Play(None, f"{type(error).__name__}: {error}", 0.0)
+        seconds = time.perf_counter() - started
+        try:
+            return Play(decode(scenario.level, raw), None, seconds)
+        except msgspec.ValidationError as error:
+            return Play(None, f"an observation that does not fit the schema: {error}", seconds)
+
+    def close(self) -> None:
+        """Nothing to end: it lives in this process."""
+
+
+@contextmanager
+def _alarm(seconds: int) -> Iterator[None]:
+    """Interrupt the block after `seconds`. Only works in the main thread, where the commands play."""
+
+    def ring(_number: int, _frame: FrameType | None) -> None:
+        raise _TooLong
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

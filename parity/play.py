@@ -1,0 +1,46 @@
+"""Plays cases on two sides at once; the only place that knows how often a case is played."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from parity.finding import Plays
+from parity.observation import Observation
+from parity.scenario import Case
+from parity.side import Play, Side
+
+Tick = Callable[[Case], None]
+
+
+def play_cases(
+    cases: Sequence[Case], oracle: Side, subject: Side, repeat: int, tick: Tick
+) -> Iterator[tuple[Case, Plays, Plays]]:
+    """Play each case on both sides, `repeat` times (or as often as its `outcomes` asks), calling `tick` after each."""
+    for case in cases:
+        yield case, *play_case(case, oracle, subject, repeat)
+        tick(case)
+
+
+def play_case(case: Case, oracle: Side, subject: Side, repeat: int) -> tuple[Plays, Plays]:
+    """Both sides' plays of one case. A side that fails once is not asked again for this case."""
+    times = case.outcomes or repeat
+    ours: list[Play] = []
+    theirs: list[Play] = []
+    for _ in range(times):
+        oracle.begin(case.scenario)
+        subject.begin(case.scenario)
+        ours.append(subject.finish())
+        theirs.append(oracle.finish())
+        if ours[-1].failure or theirs[-1].failure:
+            break
+    return _gather(oracle.name, theirs), _gather(subject.name, ours)
+
+
+def _gather(name: str, plays: Sequence[Play]) -> Plays:
+    observations: list[Observation] = [play.observation for play in plays if play.observation is not None]
+    failures = [play for play in plays if play.failure is not None]
+    failure = None
+    if failures:
+        last = failures[-1]
+        failure = f"{name}: {last.failure}" + (f" (after {len(last.steps)} steps)" if last.steps else "")
+    return Plays(tuple(observations), failure, sum(play.seconds for play in plays))
