@@ -17,7 +17,7 @@ from rich.progress import Progress
 
 from parity.engine_side import EngineSide
 from parity.errors import InconclusiveError
-from parity.oracle_side import start_oracle
+from parity.oracle_side import find_pin, measure_oracle, start_oracle
 from parity.root import project_root
 from parity.scenario import Case
 from parity.side import Side
@@ -70,7 +70,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
     root = project_root()
-    oracle = start_oracle(root, None)
+    pin = find_pin(root, None)
+    measure_oracle(root, pin)
+    oracle = start_oracle(root, pin)
     try:
         oracle.hello()
         figures = measure(load_suite(root), oracle, EngineSide(), args.rounds)

@@ -1,24 +1,13 @@
-"""Plays cases on two sides at once; the only place that knows how often a case is played."""
+"""Plays a case on two sides at once; the only place that knows how often a case is played."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 from parity.finding import Plays
 from parity.observation import Observation
 from parity.scenario import Case
 from parity.side import Play, Side
-
-Tick = Callable[[Case], None]
-
-
-def play_cases(
-    cases: Sequence[Case], oracle: Side, subject: Side, repeat: int, tick: Tick
-) -> Iterator[tuple[Case, Plays, Plays]]:
-    """Play each case on both sides, `repeat` times (or as often as its `outcomes` asks), calling `tick` after each."""
-    for case in cases:
-        yield case, *play_case(case, oracle, subject, repeat)
-        tick(case)
 
 
 def play_case(case: Case, oracle: Side, subject: Side, repeat: int) -> tuple[Plays, Plays]:

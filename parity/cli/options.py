@@ -33,3 +33,20 @@ def add_pin(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pin", default=None, metavar="NAME", help="a file of oracle/pins/ (default: vllm-0.27.1)"
     )
+
+
+def add_policy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a deliberate difference of the engine, such as null-block-capacity=reserve (default: all pin)",
+    )
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"takes a whole number of at least 1, not {text!r}")
+    return int(text)

@@ -1,0 +1,58 @@
+"""`parity run`: plays some scenarios, or all, on both sides and says what the records say of them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from parity.cli.options import Commands, add_json, add_pin, add_policy, positive, verb
+
+
+def register(commands: Commands) -> None:
+    parser = verb(
+        commands,
+        "run",
+        "Play scenarios on the oracle and on the engine, and decide what is found",
+        "parity run preemption/sole-request-outgrows-pool --json",
+        execute,
+    )
+    parser.add_argument(
+        "scenario",
+        nargs="*",
+        help="a scenario's id, or a sweep's or family's prefix (default: the whole suite)",
+    )
+    parser.add_argument("--family", default=None, help="only scenarios of this family, such as preemption")
+    parser.add_argument(
+        "--repeat", type=positive, default=1, metavar="N", help="plays a side and scenario (default: 1)"
+    )
+    add_out(parser)
+    add_policy(parser)
+    add_pin(parser)
+    add_json(parser)
+
+
+def add_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="write the run file here, where no file may be yet (default: a new file in runs/, and run.jsonl leads to it)",
+    )
+
+
+def execute(args: argparse.Namespace) -> int:
+    from parity.cli.running import play_and_report
+    from parity.root import project_root
+    from parity.session import Ask, parse_policies
+
+    ask = Ask(
+        root=project_root(),
+        pin=args.pin,
+        ids=tuple(args.scenario),
+        family=args.family,
+        policies=parse_policies(args.policy),
+        repeat=args.repeat,
+        out=args.out,
+    )
+    return play_and_report(ask, as_json=args.json)

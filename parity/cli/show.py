@@ -1,0 +1,93 @@
+"""`parity show`: both observations of one scenario side by side, the first difference marked."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parity.cli.options import Commands, add_json, add_pin, add_policy, verb
+
+if TYPE_CHECKING:
+    from parity.observation import Observation
+
+
+def register(commands: Commands) -> None:
+    parser = verb(
+        commands,
+        "show",
+        "Print both observations of one scenario side by side",
+        "parity show auto-fit/null-block",
+        execute,
+    )
+    parser.add_argument("scenario", help="a scenario's id")
+    parser.add_argument(
+        "--run",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="show a finished run's observations, playing nothing",
+    )
+    add_policy(parser)
+    add_pin(parser)
+    add_json(parser)
+
+
+def execute(args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from parity.diff import first_difference
+    from parity.observation import plain
+    from parity.report.side_by_side import table
+    from parity.report_json import show_object
+
+    left, right = _recorded(args) if args.run else _played(args)
+    if args.json:
+        json.dump(show_object(args.scenario, left, right), sys.stdout)
+        print()
+        return 0
+    oracle, subject = plain(left), plain(right)
+    difference = first_difference(oracle, subject)
+    path = None if difference is None else difference.path
+    console = Console(highlight=False)
+    console.print(args.scenario, style="bold")
+    console.print(table(oracle, subject, path))
+    if difference is None:
+        console.print("no difference")
+    else:
+        console.print(
+            f"first difference: {path}: oracle {json.dumps(difference.oracle)}, subject {json.dumps(difference.subject)}"
+        )
+    return 0
+
+
+def _recorded(args: argparse.Namespace) -> tuple[Observation, Observation]:
+    from parity.errors import InconclusiveError
+    from parity.runlog import observations, read_run
+
+    line = read_run(args.run).scenario(args.scenario)
+    if line.oracle.failure or line.subject.failure:
+        raise InconclusiveError(line.detail or "a side failed in that run")
+    return observations(line, "oracle")[0], observations(line, "subject")[0]
+
+
+def _played(args: argparse.Namespace) -> tuple[Observation, Observation]:
+    from parity.errors import InconclusiveError, UsageError
+    from parity.report.progress import RunProgress
+    from parity.root import project_root
+    from parity.session import parse_policies, play_one
+    from parity.suite import load_suite, select
+
+    root = project_root()
+    cases = select(load_suite(root), [args.scenario])
+    if len(cases) != 1:
+        raise UsageError(
+            f"{args.scenario} names {len(cases)} scenarios", hint=f"show one of them, such as {cases[0].id}"
+        )
+    left, right = play_one(root, args.pin, cases[0], parse_policies(args.policy), RunProgress())
+    for plays in (left, right):
+        if plays.failure is not None:
+            raise InconclusiveError(plays.failure)
+    return left.observations[0], right.observations[0]

@@ -1,0 +1,45 @@
+"""The oracle as a side: upstream at the pin, measured first, in its own interpreter and environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from oracle.errors import OracleFault
+from oracle.install import oracle_environment, oracle_python
+from oracle.pins import Pin, load_pin
+from oracle.verify import Measured, measure
+from parity.errors import OracleError, UsageError
+from parity.process_side import Limits, ProcessSide
+
+
+@contextmanager
+def oracle_faults() -> Iterator[None]:
+    """Turn the oracle's own faults into the harness's error, which has an exit code."""
+    try:
+        yield
+    except OracleFault as fault:
+        raise OracleError(fault.message, hint=fault.hint) from None
+
+
+def find_pin(root: Path, name: str | None) -> Pin:
+    """The pin called `name` (default: the default pin). Raises UsageError for one that is not there."""
+    try:
+        return load_pin(root, name)
+    except OracleFault as fault:
+        raise UsageError(fault.message, hint=fault.hint) from None
+
+
+def measure_oracle(root: Path, pin: Pin) -> Measured:
+    """What the installed reference is, as measured. Raises OracleError unless it is the pin."""
+    with oracle_faults():
+        return measure(root, pin)
+
+
+def start_oracle(root: Path, pin: Pin, limits: Limits | None = None) -> ProcessSide:
+    """Start the driver; its imports (about 8 s) go on while the caller does other work until `hello`."""
+    with oracle_faults():
+        python = oracle_python(root, pin)
+        environment = oracle_environment(root, pin)
+    return ProcessSide("oracle", [str(python), "-m", "oracle.driver"], root, environment, limits)

@@ -1,0 +1,68 @@
+"""What a person sees while a run is under way: a spinner for the oracle's start, a bar over the scenarios. Stderr only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from parity.finding import ScenarioResult
+
+
+class RunProgress:
+    """Progress of one run. On a stderr that is no terminal it says one line a phase, so that a log stays short."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._bar: Progress | None = None
+        self._failing = 0
+
+    @contextmanager
+    def starting(self, what: str) -> Iterator[None]:
+        """Around a start that takes seconds."""
+        if not self._console.is_terminal:
+            self._console.print(f"{what} …", highlight=False)
+            yield
+            return
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=self._console, transient=True) as bar:
+            bar.add_task(what, total=None)
+            yield
+
+    @contextmanager
+    def playing(self, total: int) -> Iterator[None]:
+        """Around the scenarios; `played` moves it on."""
+        if not self._console.is_terminal:
+            self._console.print(f"playing {total} scenarios on both sides …", highlight=False)
+            yield
+            return
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[failing]} not passing"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self._console, transient=True) as bar:
+            self._bar = bar
+            bar.add_task("scenarios", total=total, failing=0)
+            try:
+                yield
+            finally:
+                self._bar = None
+
+    def played(self, result: ScenarioResult | None = None) -> None:
+        """One more scenario is done."""
+        self._failing += result is not None and not result.verdict.passes
+        if self._bar is not None:
+            task = self._bar.task_ids[0]
+            self._bar.update(task, advance=1, failing=self._failing)

@@ -1,0 +1,64 @@
+"""Where run files live, and what a run's header says of the tree and the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+from parity.errors import UsageError
+
+FOLDER = "runs"
+LATEST = "run.jsonl"
+GIT_SECONDS = 10
+
+
+def run_path(root: Path, out: Path | None) -> Path:
+    """The file that a run will write: `out`, or a new one in `runs/`. Raises UsageError where a file is already."""
+    if out is not None:
+        if out.is_file():
+            raise UsageError(f"{out} exists already", hint="name another file with --out, or move it away")
+        return out
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
+    return root / FOLDER / f"{stamp}-{os.getpid()}.jsonl"
+
+
+def point_latest(root: Path, path: Path) -> None:
+    """Let `run.jsonl` at the root lead to the newest finished run; a file of that name is left alone."""
+    link = root / LATEST
+    if link.exists() and not link.is_symlink():
+        return
+    aside = root / f".{LATEST}.{os.getpid()}"
+    with contextlib.suppress(OSError):  # only a convenience: the run file itself is whole and was named
+        aside.symlink_to(path.relative_to(root))
+        aside.replace(link)
+
+
+def describe_machine() -> str:
+    """The machine in one line, without its name: system, architecture, cores, Python."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def describe_tree(root: Path) -> tuple[str | None, bool]:
+    """The checkout's commit and whether anything in it is uncommitted; (None, True) outside a git checkout."""
+    commit = _git(root, "rev-parse", "HEAD")
+    if commit is None:
+        return None, True
+    return commit.strip(), bool(_git(root, "status", "--porcelain"))
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=GIT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
