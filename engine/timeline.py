@@ -6,11 +6,11 @@ timeline ends is decided by state alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 from engine.capacity import PlanOk
-from engine.full_state import full_state
+from engine.ending import Watch
 from engine.integrity import check_integrity
 from engine.request import Request
 from engine.scheduler import Scheduler, StepPlan, ids
@@ -29,7 +29,7 @@ class Timeline:
         self._hash_block_size = config.block_size if config.enable_prefix_caching else None
         self._spec = spec
         self._forced = {request.id: request.output for request in spec.requests}
-        self._arrived: dict[str, Request] = {}
+        self._received = dict.fromkeys(self._forced, 0)  # tokens
         self._arrivals: dict[int, list[RequestSpec]] = {}
         self._early: dict[int, list[AbortSpec]] = {}
         self._late: dict[int, list[AbortSpec]] = {}
@@ -43,7 +43,7 @@ class Timeline:
             self._resets.setdefault(reset.at, []).append(reset)
         self._last_arrival = max(self._arrivals)
         self._last_event = max(self._arrivals | self._early | self._late | self._resets)
-        self._watch = _Watch()
+        self._watch = Watch()
 
     def play(self, on_step: OnStep | None = None) -> tuple[list[Step], End]:
         """Every step until the timeline ends, and its end; `on_step` gets each step as it happens."""
@@ -59,24 +59,19 @@ class Timeline:
                 on_step(step)
             if not self.scheduler.requests and at >= self._last_arrival:
                 return steps, self._end("done")
-            if at < self._last_event:
-                continue
-            ending = self._watch.see(
-                at,
-                self.scheduler,
-                scheduled=bool(step["scheduled"]),
-                disturbed=emitted or at == self._last_event,
-            )
-            if ending is not None:
-                return steps, self._end(*ending)
+            if emitted:
+                self._watch.forget()
+            elif at >= self._last_event:
+                ending = self._watch.judge(at, self.scheduler, bool(step["scheduled"]))
+                if ending is not None:
+                    return steps, self._end(*ending)
         return steps, self._end("limit")
 
     def _step(self, at: int) -> tuple[Step, bool]:
         """Play step `at`; also says whether a token was emitted."""
         scheduler = self.scheduler
         for spec in self._arrivals.get(at, ()):
-            request = self._arrived[spec.id] = Request(spec, self._hash_block_size)
-            scheduler.add_request(request)
+            scheduler.add_request(Request(spec, self._hash_block_size))
         aborted = [self._abort(abort) for abort in self._early.get(at, ())]
         reset = [
             scheduler.reset_prefix_cache(preempt_running=reset.running) for reset in self._resets.get(at, ())
@@ -87,6 +82,8 @@ class Timeline:
         late = [self._abort(abort) for abort in self._late.get(at, ())]
         tokens = self._sample(plan)
         stopped = scheduler.update_from_output(plan, tokens)
+        for request_id in tokens:
+            self._received[request_id] += 1
         finished = [[request.id, request.status.value, request.stop_reason] for request in stopped]
         return {
             "aborted": aborted,
@@ -129,38 +126,5 @@ class Timeline:
         return tokens
 
     def _end(self, kind: str, period: int | None = None, error: str | None = None) -> End:
-        arrived = self._arrived
-        outputs = [
-            [spec.id, arrived[spec.id].num_output_tokens if spec.id in arrived else 0]
-            for spec in self._spec.requests
-        ]
+        outputs = [[request_id, count] for request_id, count in self._received.items()]
         return {"kind": kind, "period": period, "error": error, "outputs": outputs}
-
-
-class _Watch:
-    """Recognises a stall and a livelock by full states; forgets them whenever something disturbed."""
-
-    def __init__(self) -> None:
-        self._seen: dict[Hashable, int] = {}
-        self._previous: Hashable = None
-        self._idle = False  # the step before scheduled nothing
-        self._last_scheduled = -1
-
-    def see(
-        self, at: int, scheduler: Scheduler, *, scheduled: bool, disturbed: bool
-    ) -> tuple[str, int | None] | None:
-        """Look at the state after step `at`: the ending (kind, period) if it is one."""
-        if disturbed:
-            self._seen.clear()
-            self._previous = None
-        if scheduled:
-            self._last_scheduled = at
-        state = full_state(scheduler)
-        stalled = self._idle and not scheduled and state == self._previous
-        self._idle, self._previous = not scheduled, state
-        if stalled:
-            return "stall", None
-        before = self._seen.setdefault(state, at)
-        if before < self._last_scheduled:
-            return "livelock", at - before
-        return None
