@@ -16,7 +16,6 @@ from engine.policies import Policies
 from engine.wire import EngineConfig
 
 logger = logging.getLogger("nullblock.engine")
-logger.addHandler(logging.NullHandler())
 
 
 class PlanOk(msgspec.Struct, frozen=True, tag_field="status", tag="ok"):

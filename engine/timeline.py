@@ -6,6 +6,7 @@ timeline ends is decided by state alone.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ from engine.integrity import check_integrity
 from engine.request import Request
 from engine.scheduler import Scheduler, StepPlan, ids
 from engine.wire import AbortSpec, EngineConfig, RequestSpec, ResetSpec, TimelineSpec
+
+logger = logging.getLogger("nullblock.engine")
 
 Step = dict[str, Any]
 End = dict[str, Any]
@@ -53,6 +56,7 @@ class Timeline:
                 step, emitted = self._step(at)
                 check_integrity(self.scheduler)
             except Exception as error:  # noqa: BLE001 - an engine that raises is an observation
+                logger.error("step %d: %s: %s", at, type(error).__name__, error)
                 return steps, self._end("error", error=type(error).__name__)
             steps.append(step)
             if on_step is not None:
