@@ -41,7 +41,7 @@ def expand(tree: Mapping) -> list[Expanded]:
     body = Mapping({key: node for key, node in tree.items.items() if key != "sweep"}, tree.lines, tree.line)
     expanded: dict[str, Expanded] = {}
     for point in _points(sweep):
-        suffix = str(_filled(sweep.id, point, ("sweep", "id")))
+        suffix = _text(_filled(sweep.id, point, ("sweep", "id")))
         if suffix in expanded:
             raise Fault(
                 f"two points have the id {suffix!r}: {expanded[suffix].point} and {point}",
@@ -116,7 +116,7 @@ def _fill(node: Node, point: Point, keys: Keys) -> Node:
             tuple(_fill(item, point, (*keys, at)) for at, item in enumerate(node.items)), node.line
         )
     value = _filled(node.value, point, keys)
-    return node if value is node.value else Scalar(value, str(value), node.line)
+    return node if value is node.value else Scalar(value, _text(value), node.line)
 
 
 def _filled(value: Value, point: Point, keys: Keys) -> Value:
@@ -126,10 +126,17 @@ def _filled(value: Value, point: Point, keys: Keys) -> Value:
     whole = _TEMPLATE.fullmatch(value)
     if whole:
         return _at(keys, whole[1], point, evaluate)
-    text = _TEMPLATE.sub(lambda match: str(_at(keys, match[1], point, evaluate)), value)
+    text = _TEMPLATE.sub(lambda match: _text(_at(keys, match[1], point, evaluate)), value)
     if "${" in text:
         raise Fault(f"{value!r} has a template that does not end", keys, hint="write ${expression}")
     return text
+
+
+def _text(value: Value) -> str:
+    """A value inside a longer text, as YAML writes it."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _at(keys: Keys, text: str, point: Point, calculate: Callable[[str, Point], T]) -> T:
