@@ -114,10 +114,9 @@ def _compose(text: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context or "malformed"
-        hint = "YAML indents with spaces, never with tabs" if "\\t" in problem else None
-        raise Fault(
-            f"is not valid YAML: {problem}", line=mark.line + 1 if mark else None, hint=hint
-        ) from None
+        line = mark.line if mark else 0
+        hint = _tab_hint(text, line)
+        raise Fault(f"is not valid YAML: {problem}", line=line + 1, hint=hint) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise Fault(f"is not valid YAML: {error.reason}", line=line) from None
@@ -126,6 +125,14 @@ def _compose(text: str) -> yaml.Node | None:
     except RecursionError:
         raise Fault("is nested too deeply") from None
     return node
+
+
+def _tab_hint(text: str, line: int) -> str | None:
+    """What to say where a line (counted from 0) is indented with a tab."""
+    lines = text.splitlines()
+    start = lines[line] if line < len(lines) else ""
+    indent = start[: len(start) - len(start.lstrip())]
+    return "YAML indents with spaces, never with tabs" if "\t" in indent else None
 
 
 def _convert(node: yaml.Node, seen: set[int], depth: int) -> Node:

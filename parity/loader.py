@@ -21,7 +21,6 @@ from parity.sweep import Expanded, expand
 from parity.timeline import build_timeline
 
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
-_SUFFIX = re.compile(r"[a-z0-9]+([-+.][a-z0-9]+)*\Z")
 
 
 def load_file(path: Path, root: Path) -> list[Case]:
@@ -62,8 +61,6 @@ def _name(path: str) -> str:
 def _case(point: Expanded, name: str, path: str) -> Case:
     try:
         form = decode(point.tree, ScenarioForm)
-        if point.suffix is not None and not _SUFFIX.match(point.suffix):
-            raise Fault(f"{point.suffix!r} cannot end an id", ("sweep", "id"), hint="use a-z, 0-9 and -")
         _check(form, point.tree)
         scenario = _scenario(form, name if point.suffix is None else f"{name}/{point.suffix}")
     except Fault as fault:
@@ -93,6 +90,8 @@ def _check(form: ScenarioForm, tree: Mapping) -> None:
     for index, link in enumerate(form.why):
         if not link.startswith("https://"):
             raise Fault(f"{link!r} is no link", ("why", index), hint="cite a page as https://…")
+    if len(form.title.splitlines()) > 1:
+        raise Fault("a title is one line", ("title",))
     known = PROPERTIES[form.level]
     for index, waiver in enumerate(form.waive):
         if waiver.property not in known:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 from parity.decode import decode
-from parity.document import Fault, Keys, Mapping, Node, Scalar, Sequence, dotted
+from parity.document import Fault, Keys, Mapping, Node, Scalar, Sequence
 from parity.expression import Value, evaluate, holds
 from parity.form import RangeForm, SweepForm
 
@@ -21,6 +21,7 @@ Point = dict[str, Value]
 T = TypeVar("T")
 
 _TEMPLATE = re.compile(r"\$\{([^{}]*)\}")
+_SUFFIX = re.compile(r"[a-z0-9]+([-.][a-z0-9]+)*\Z")
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
@@ -42,6 +43,8 @@ def expand(tree: Mapping) -> list[Expanded]:
     expanded: dict[str, Expanded] = {}
     for point in _points(sweep):
         suffix = _text(_filled(sweep.id, point, ("sweep", "id")))
+        if not _SUFFIX.match(suffix):
+            raise Fault(f"{suffix!r} cannot end an id", ("sweep", "id"), hint="use a-z, 0-9, '.' and '-'")
         if suffix in expanded:
             raise Fault(
                 f"two points have the id {suffix!r}: {expanded[suffix].point} and {point}",
@@ -155,6 +158,4 @@ def _no_templates(node: Node, keys: Keys = ()) -> None:
         for at, item in enumerate(node.items):
             _no_templates(item, (*keys, at))
     elif isinstance(node.value, str) and "${" in node.value:
-        raise Fault(
-            f"{dotted(keys)} is a template, but the file has no sweep", keys, hint="add sweep: with its axes"
-        )
+        raise Fault("is a template, but the file has no sweep", keys, hint="add sweep: with its axes")
