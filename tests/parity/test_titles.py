@@ -102,7 +102,7 @@ CLAIMS: dict[str, Claim] = {
         FACTS["first blocks"](seen)["next"] == [int(block) for block in match[1].split(",")]
     ),
     r"here (r\d)": lambda seen, match: FACTS["preempted"](seen)[0][1] == match[1],
-    r"by (length|stop)$": lambda seen, match: (
+    r"(?:ends|finishes) by (length|stop)$": lambda seen, match: (
         {reason for _, reason in FACTS["finished"](seen).values()} == {match[1]}
     ),
 }
