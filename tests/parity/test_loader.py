@@ -323,6 +323,25 @@ def test_a_missing_file_is_refused_without_a_traceback(tmp_path: Path) -> None:
         load_file(tmp_path / "caching" / "x.yaml", tmp_path)
 
 
+@pytest.mark.parametrize(
+    "name", ["deep nesting", "key twice", "empty file", "anchor in itself", "two documents"]
+)
+def test_a_pyyaml_without_libyaml_refuses_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parity.document._LOADER", yaml.SafeLoader)
+    text, pattern = REFUSALS[name]
+
+    message = refusal(text)
+
+    assert re.search(pattern, message), message
+
+
+def test_the_examples_of_the_guide_are_scenarios(root: Path) -> None:
+    guide = (root / "docs/scenarios.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```yaml\n(.*?)^```", guide, flags=re.MULTILINE | re.DOTALL)
+
+    assert [len(load_text(example)) for example in examples] == [1, 3 * sum(range(3, 11)) - 8]
+
+
 @given(st.binary(max_size=300))
 def test_any_bytes_load_or_are_refused(data: bytes) -> None:
     _loads_or_refuses(data)
