@@ -1,0 +1,45 @@
+"""The configuration as a scenario file gives it, with the default of every key that it may leave out.
+
+The table for people is docs/config.md; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from parity.scenario import Config, Model, NonNegative, Positive
+
+MAX_STEPS = 2000
+
+
+class ConfigForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`config` of a scenario file; docs/config.md gives the units and upstream's names."""
+
+    model: str
+    dtype: Literal["float32", "float16", "bfloat16"] = "float32"
+    block_size: Positive = 16
+    num_blocks: NonNegative | None = None
+    kv_cache_memory_bytes: NonNegative = 1 << 30
+    max_model_len: Positive | Literal["auto"] = "auto"
+    max_num_seqs: Positive = 16
+    max_num_batched_tokens: Positive = 8192
+    enable_chunked_prefill: bool = True
+    long_prefill_token_threshold: NonNegative = 0
+    scheduler_reserve_full_isl: bool = True
+    watermark: Annotated[float, Meta(ge=0.0, lt=1.0)] = 0.0
+    enable_prefix_caching: bool = True
+    scheduling_policy: Literal["fcfs", "priority"] = "fcfs"
+
+
+def config_defaults() -> dict[str, Any]:
+    """Every key of `config` that has a default, with it, in the order of docs/config.md."""
+    fields = msgspec.structs.fields(ConfigForm)
+    return {field.name: field.default for field in fields if not field.required}
+
+
+def build_config(form: ConfigForm, model: Model) -> Config:
+    """The explicit configuration: the form with its model's name replaced by the shape."""
+    return Config(**{**msgspec.structs.asdict(form), "model": model})

@@ -1,0 +1,118 @@
+"""A scenario file becomes cases: every default filled in, every length expanded, every fault named.
+
+A fault is one line with file, line and key, and it is found before anything runs. The path decides
+the id: `<scenarios>/<family>/<file>.yaml` is `<family>/<file>`, and a sweep adds one more part.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+
+from parity.decode import decode
+from parity.defaults import build_config
+from parity.document import Fault, Mapping, dotted, line_at, nearest, parse
+from parity.errors import ScenarioError
+from parity.form import ScenarioForm
+from parity.levels import FAMILIES, PROPERTIES
+from parity.models import model
+from parity.scenario import Case, Scenario, Waiver
+from parity.sweep import Expanded, expand
+from parity.timeline import build_timeline
+
+_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
+
+
+def load_file(path: Path, root: Path) -> list[Case]:
+    """The cases of one file below the project's root. Raises ScenarioError."""
+    shown = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ScenarioError(shown, f"cannot be read: {error.strerror}") from None
+    return load(data, shown)
+
+
+def load(data: bytes, path: str) -> list[Case]:
+    """The cases of a file's bytes; `path` is shown in errors and ends in `<family>/<file>.yaml`.
+
+    A file without `sweep` is one case, a sweep one case a point. Raises ScenarioError.
+    """
+    name = _name(path)
+    tree: Mapping | None = None
+    try:
+        tree = parse(data)
+        points = expand(tree)
+    except Fault as fault:
+        raise _error(path, tree, fault) from None
+    return [_case(point, name, path) for point in points]
+
+
+def _name(path: str) -> str:
+    file = PurePosixPath(path)
+    family = file.parent.name
+    if family not in FAMILIES:
+        raise ScenarioError(path, f"the folder {family!r} is no family", hint=nearest(family, FAMILIES))
+    if file.suffix != ".yaml" or not _SLUG.match(file.stem):
+        raise ScenarioError(path, "a scenario's file is named in a-z, 0-9 and -, and ends in .yaml")
+    return f"{family}/{file.stem}"
+
+
+def _case(point: Expanded, name: str, path: str) -> Case:
+    try:
+        form = decode(point.tree, ScenarioForm)
+        _check(form, point.tree)
+        scenario = _scenario(form, name if point.suffix is None else f"{name}/{point.suffix}")
+    except Fault as fault:
+        raise _error(path, point.tree, fault, point) from None
+    return Case(
+        scenario=scenario,
+        title=form.title,
+        why=form.why,
+        waive=[Waiver(property=waiver.property, reason=waiver.reason) for waiver in form.waive],
+        outcomes=form.outcomes,
+        path=path,
+        line=point.tree.line,
+    )
+
+
+def _scenario(form: ScenarioForm, id_: str) -> Scenario:
+    try:
+        shape = model(form.config.model)
+    except Fault as fault:
+        raise Fault(fault.message, ("config", "model"), hint=fault.hint) from None
+    timeline = None if form.level == "plan" else build_timeline(form, shape.vocab_size)
+    return Scenario(id=id_, level=form.level, config=build_config(form.config, shape), timeline=timeline)
+
+
+def _check(form: ScenarioForm, tree: Mapping) -> None:
+    """What the types cannot say: links, waivers of the level's properties, keys of the other level."""
+    for index, link in enumerate(form.why):
+        if not link.startswith("https://"):
+            raise Fault(f"{link!r} is no link", ("why", index), hint="cite a page as https://…")
+    if len(form.title.splitlines()) > 1:
+        raise Fault("a title is one line", ("title",))
+    known = PROPERTIES[form.level]
+    for index, waiver in enumerate(form.waive):
+        if waiver.property not in known:
+            raise Fault(
+                f"level {form.level} has no property {waiver.property!r}",
+                ("waive", index, "property"),
+                hint=nearest(waiver.property, known),
+            )
+    if form.level == "plan":
+        for key in ("requests", "aborts", "resets", "max_steps"):
+            if key in tree.items:
+                raise Fault(
+                    f"level plan runs nothing, so it has no {key}", (key,), hint="use level: schedule"
+                )
+
+
+def _error(path: str, tree: Mapping | None, fault: Fault, point: Expanded | None = None) -> ScenarioError:
+    place = dotted(fault.keys)
+    message = f"{place}: {fault.message}" if place else fault.message
+    if point is not None and point.point:
+        values = ", ".join(f"{name}={value}" for name, value in point.point.items())
+        message += f" (at {values})"
+    line = fault.line if fault.line is not None or tree is None else line_at(tree, fault.keys)
+    return ScenarioError(path, message.replace("\n", " "), line=line, hint=fault.hint)
