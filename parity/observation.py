@@ -101,7 +101,8 @@ Observation = PlanOk | PlanError | Schedule
 def decode(level: str, raw: Any) -> Observation:
     """A driver's plain JSON as a typed observation. Raises msgspec.ValidationError."""
     if level == "plan":
-        return msgspec.convert(raw, Plan)  # type: ignore[arg-type]
+        plan: Plan = msgspec.convert(raw, Plan)
+        return plan
     return msgspec.convert(raw, Schedule)
 
 
