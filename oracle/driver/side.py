@@ -53,6 +53,8 @@ class Upstream:
 
     def hello(self) -> Hello:
         """Who answers. Pays for the import and for the first start-up, so that scenarios do not."""
+        source = _source()
+
         import torch
         import vllm
 
@@ -69,7 +71,7 @@ class Upstream:
             model_runner=runner,
             python=platform.python_version(),
             torch=str(torch.__version__),
-            source=_source(),
+            source=source,
         )
 
     def run(self, scenario: Scenario, emit: Callable[[Step], None]) -> Plan | ScheduleEnd:
