@@ -16,11 +16,10 @@ def main() -> int:
     from oracle.driver.protocol import serve
     from oracle.driver.side import Upstream
 
-    with Upstream() as side:
-        try:
-            serve(source, sink, side)
-        except BrokenPipeError:
-            return 1  # whoever asked is gone, and so is the need for an answer
+    try:
+        serve(source, sink, Upstream())
+    except BrokenPipeError:
+        return 1  # whoever asked is gone, and so is the need for an answer
     return 0
 
 

@@ -26,6 +26,7 @@ FIXED = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
 }
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 KEPT = frozenset({"VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT"})  # where upstream may write; no behaviour
 
 
@@ -70,10 +71,15 @@ def private_streams() -> tuple[BinaryIO, BinaryIO]:
 
 
 def quiet_signals() -> None:
-    """SIGINT and SIGTERM end the process with 128 + signal, its clean-up done and without a traceback."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    """SIGINT and SIGTERM end the process with 128 + signal, its clean-up done and without a traceback.
+
+    Only the first one counts, so that the second does not interrupt the clean-up.
+    """
+    for number in ENDING_SIGNALS:
         signal.signal(number, _leave)
 
 
 def _leave(number: int, _frame: FrameType | None) -> NoReturn:
+    for ending in ENDING_SIGNALS:
+        signal.signal(ending, signal.SIG_IGN)
     raise SystemExit(128 + number)

@@ -7,6 +7,7 @@ upstream's own getters.
 
 from __future__ import annotations
 
+import atexit
 import json
 import shutil
 import tempfile
@@ -18,10 +19,14 @@ ARCHITECTURE = "LlamaForCausalLM"
 
 
 class ModelFolders:
-    """Folders with a config.json each, one for each shape and dtype, in a temporary place of their own."""
+    """Folders with a config.json each, one for each shape and dtype, removed when the process exits.
+
+    At exit and not by a context: a signal that arrives with the end of the input would leave it half-way.
+    """
 
     def __init__(self) -> None:
         self._root = Path(tempfile.mkdtemp(prefix="nullblock-oracle-"))
+        atexit.register(shutil.rmtree, self._root, ignore_errors=True)
         self._folders: dict[tuple[Model, str], Path] = {}
 
     def folder(self, model: Model, dtype: str) -> Path:
@@ -32,9 +37,6 @@ class ModelFolders:
             (folder / "config.json").write_text(json.dumps(hugging_face_config(model, dtype)))
             self._folders[key] = folder
         return self._folders[key]
-
-    def remove(self) -> None:
-        shutil.rmtree(self._root, ignore_errors=True)
 
 
 def hugging_face_config(model: Model, dtype: str) -> dict[str, object]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
 from oracle.driver.environment import SOURCE_VARIABLE
 from oracle.driver.errors import DriverError
@@ -38,18 +36,10 @@ WARM_UP = Config(
 
 
 class Upstream:
-    """A Side (oracle/driver/protocol.py). To be used as a context: it owns a temporary folder."""
+    """A Side (oracle/driver/protocol.py)."""
 
     def __init__(self) -> None:
         self._folders = ModelFolders()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._folders.remove()
 
     def hello(self) -> Hello:
         """Who answers. Pays for the import and for the first start-up, so that scenarios do not."""

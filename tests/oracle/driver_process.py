@@ -37,11 +37,12 @@ class Driver:
     """`python -m oracle.driver` with its pipes. To be used as a context, which ends it."""
 
     def __init__(self, *arguments: str, python: str | None = None, **environment: str) -> None:
+        command = [str(python or oracle_python()), *(arguments or ("-m", "oracle.driver"))]
         self._resources = contextlib.ExitStack()
         self._stderr = self._resources.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 -- the stack closes it
         self.process = self._resources.enter_context(
             subprocess.Popen(
-                [str(python or oracle_python()), *(arguments or ("-m", "oracle.driver"))],
+                command,
                 cwd=ROOT,
                 env={**os.environ, **environment},
                 stdin=subprocess.PIPE,
@@ -58,7 +59,7 @@ class Driver:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.process.poll() is None:
-            self.process.kill()
+            self.process.terminate()  # not kill: it removes its temporary folder
         self._resources.close()
 
     def stderr(self) -> str:
