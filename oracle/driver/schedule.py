@@ -69,7 +69,7 @@ class Player:
         running, waiting = state.running(scheduler), state.waiting(scheduler)
         admitted = [r for r in running if before[r.request_id] != RequestStatus.RUNNING]
         scheduled = output.num_scheduled_tokens
-        hashes_now = state.block_hashes(scheduler)
+        evicted = state.evicted_blocks(scheduler, hashes)
         free = state.free_blocks(scheduler)
         blocks = [(r.request_id, state.block_table(scheduler, r.request_id)) for r in running]
         cached = [(r.request_id, r.num_computed_tokens - scheduled[r.request_id]) for r in admitted]
@@ -84,7 +84,7 @@ class Player:
             resumed=[r.request_id for r in admitted if before[r.request_id] == RequestStatus.PREEMPTED],
             preempted=list(self._preempted),
             cached=cached,
-            evicted=[i for i, old in enumerate(hashes) if old is not None and hashes_now[i] != old],
+            evicted=evicted,
             blocks=blocks,
             free=free,
             running=[r.request_id for r in running],

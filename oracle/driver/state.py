@@ -46,6 +46,13 @@ def block_hashes(scheduler: Scheduler) -> list[Hashable]:
     return [block.block_hash for block in scheduler.kv_cache_manager.block_pool.blocks]
 
 
+def evicted_blocks(scheduler: Scheduler, hashes: list[Hashable]) -> list[int]:
+    """Ids of the blocks that had a hash in `hashes` and now have none or another one, ascending."""
+    blocks = scheduler.kv_cache_manager.block_pool.blocks
+    cached = (item for item in enumerate(hashes) if item[1] is not None)
+    return [block for block, old in cached if blocks[block].block_hash != old]
+
+
 def full_state(scheduler: Scheduler) -> Hashable:
     """All that the next steps depend on, blocks renamed by first appearance (docs/protocol.md)."""
     requests = [*running(scheduler), *waiting(scheduler)]
