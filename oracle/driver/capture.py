@@ -1,0 +1,43 @@
+"""What upstream warned of while it started up, as kinds.
+
+Upstream logs some warnings once a process; its memory of them is emptied first, so that a scenario's
+warnings do not depend on the scenarios before it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from vllm import logger as upstream_logger
+
+from oracle.driver.kinds import warning_kind
+
+
+class Warnings(logging.Handler):
+    """Collects warnings and errors of upstream's loggers, instead of the handlers that print them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._messages: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._messages.add(record.getMessage())
+
+    def kinds(self) -> list[str]:
+        """Sorted and without repetition; those about the machine are dropped."""
+        return sorted({kind for kind in map(warning_kind, self._messages) if kind is not None})
+
+
+@contextmanager
+def captured_warnings() -> Iterator[Warnings]:
+    root = logging.getLogger("vllm")
+    handlers = root.handlers
+    capture = Warnings()
+    upstream_logger._print_warning_once.cache_clear()
+    root.handlers = [capture]
+    try:
+        yield capture
+    finally:
+        root.handlers = handlers

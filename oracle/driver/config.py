@@ -1,0 +1,177 @@
+"""From a scenario's configuration to a started upstream: its config objects, its KV cache, its scheduler.
+
+Everything is built afresh for every scenario, because upstream writes into its config objects (auto-fit
+into `max_model_len`, the platform into several settings). What was asked is read back afterwards: a
+setting that upstream changed silently is a fault of the driver's, never an observation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vllm.config import CacheConfig, ModelConfig, SchedulerConfig, VllmConfig
+from vllm.utils.hashing import get_hash_fn_by_name
+from vllm.utils.torch_utils import kv_cache_dtype_str_to_dtype
+from vllm.v1.core.kv_cache_utils import (
+    generate_scheduler_kv_cache_config,
+    get_kv_cache_configs,
+    get_request_block_hasher,
+    init_none_hash,
+    resolve_kv_cache_block_sizes,
+)
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig
+from vllm.v1.request import Request
+from vllm.v1.structured_output import StructuredOutputManager
+
+from oracle.driver.errors import DriverError, upstream_code
+from oracle.driver.wire import Config
+
+BlockHasher = Callable[[Request], list[bytes]]
+AUTO = -1  # upstream's spelling of an auto-fitted max_model_len
+
+
+@dataclass(frozen=True)
+class Started:
+    """Upstream after start-up, nothing played yet. `block_hasher` is None with prefix caching off."""
+
+    vllm_config: VllmConfig
+    kv_cache_config: KVCacheConfig
+    scheduler: Scheduler
+    block_hasher: BlockHasher | None
+
+
+def start(config: Config, model_folder: Path) -> Started:
+    """Starts upstream as its engine core does, up to the scheduler.
+
+    Raises UpstreamRaised where upstream refuses, DriverError where a setting did not stand.
+    """
+    with upstream_code():
+        vllm_config = build_config(config, model_folder)
+    _verify(_settings(vllm_config, config))
+    with upstream_code():
+        kv_cache_config = _plan_kv_cache(vllm_config, config.kv_cache_memory_bytes)
+        block_size, hash_block_size = resolve_kv_cache_block_sizes(kv_cache_config, vllm_config)
+        scheduler = vllm_config.scheduler_config.get_scheduler_cls()(
+            vllm_config=vllm_config,
+            kv_cache_config=kv_cache_config,
+            structured_output_manager=StructuredOutputManager(vllm_config),
+            block_size=block_size,
+            hash_block_size=hash_block_size,
+        )
+        block_hasher = _block_hasher(vllm_config, hash_block_size)
+    _verify(_settings(vllm_config, config, fitted=True))
+    _verify(_scheduler_settings(scheduler, config))
+    return Started(vllm_config, kv_cache_config, scheduler, block_hasher)
+
+
+def build_config(config: Config, model_folder: Path) -> VllmConfig:
+    """Upstream's config objects, in the order in which its own start-up makes and checks them."""
+    model_config = ModelConfig(
+        model=str(model_folder),
+        tokenizer=str(model_folder),
+        skip_tokenizer_init=True,
+        dtype=config.dtype,
+        max_model_len=AUTO if config.max_model_len == "auto" else config.max_model_len,
+    )
+    cache_config = CacheConfig(
+        block_size=config.block_size,
+        enable_prefix_caching=config.enable_prefix_caching,
+        num_gpu_blocks_override=config.num_blocks,
+    )
+    scheduler_config = SchedulerConfig(
+        max_model_len=model_config.max_model_len,
+        is_encoder_decoder=model_config.is_encoder_decoder,
+        max_num_seqs=config.max_num_seqs,
+        max_num_batched_tokens=config.max_num_batched_tokens,
+        enable_chunked_prefill=config.enable_chunked_prefill,
+        long_prefill_token_threshold=config.long_prefill_token_threshold,
+        scheduler_reserve_full_isl=config.scheduler_reserve_full_isl,
+        watermark=config.watermark,
+        policy=config.scheduling_policy,
+        async_scheduling=False,
+    )
+    return VllmConfig(model_config=model_config, cache_config=cache_config, scheduler_config=scheduler_config)
+
+
+def _plan_kv_cache(vllm_config: VllmConfig, available_bytes: int) -> KVCacheConfig:
+    """Upstream's KV cache plan for one worker that has `available_bytes`; sets `num_gpu_blocks`."""
+    model_config, parallel_config = vllm_config.model_config, vllm_config.parallel_config
+    spec = FullAttentionSpec(
+        block_size=vllm_config.cache_config.block_size,
+        num_kv_heads=model_config.get_num_kv_heads(parallel_config),
+        head_size=model_config.get_head_size(),
+        dtype=kv_cache_dtype_str_to_dtype(vllm_config.cache_config.cache_dtype, model_config),
+    )
+    layers = {f"layers.{i}": spec for i in range(model_config.get_num_layers(parallel_config))}
+    kv_cache_config = generate_scheduler_kv_cache_config(
+        get_kv_cache_configs(vllm_config, [layers], [available_bytes])
+    )
+    vllm_config.cache_config.num_gpu_blocks = kv_cache_config.num_blocks
+    return kv_cache_config
+
+
+def _block_hasher(vllm_config: VllmConfig, hash_block_size: int) -> BlockHasher | None:
+    if not vllm_config.cache_config.enable_prefix_caching:
+        return None
+    hash_function = get_hash_fn_by_name(vllm_config.cache_config.prefix_caching_hash_algo)
+    init_none_hash(hash_function)
+    hasher: BlockHasher = get_request_block_hasher(hash_block_size, hash_function)
+    return hasher
+
+
+Setting = tuple[str, Any, Any]  # (name, as asked, as it stands)
+
+
+def _settings(vllm_config: VllmConfig, config: Config, fitted: bool = False) -> Iterator[Setting]:
+    model, parallel = vllm_config.model_config, vllm_config.parallel_config
+    cache, scheduler = vllm_config.cache_config, vllm_config.scheduler_config
+    auto = config.max_model_len == "auto"
+    yield "dtype", f"torch.{config.dtype}", str(model.dtype)
+    yield "num_layers", config.model.num_layers, model.get_num_layers(parallel)
+    yield "num_kv_heads", config.model.num_kv_heads, model.get_num_kv_heads(parallel)
+    yield "head_size", config.model.head_size, model.get_head_size()
+    yield "vocab_size", config.model.vocab_size, model.get_vocab_size()
+    yield "max_model_len (as given)", AUTO if auto else config.max_model_len, model.original_max_model_len
+    if not (auto and fitted):
+        yield (
+            "max_model_len",
+            config.model.max_position if auto else config.max_model_len,
+            model.max_model_len,
+        )
+    yield "block_size", config.block_size, cache.block_size
+    yield "num_blocks", config.num_blocks, cache.num_gpu_blocks_override
+    yield "enable_prefix_caching", config.enable_prefix_caching, cache.enable_prefix_caching
+    yield "max_num_seqs", config.max_num_seqs, scheduler.max_num_seqs
+    yield "max_num_batched_tokens", config.max_num_batched_tokens, scheduler.max_num_batched_tokens
+    yield "enable_chunked_prefill", config.enable_chunked_prefill, scheduler.enable_chunked_prefill
+    threshold = scheduler.long_prefill_token_threshold
+    yield "long_prefill_token_threshold", config.long_prefill_token_threshold, threshold
+    reserve = scheduler.scheduler_reserve_full_isl
+    yield "scheduler_reserve_full_isl", config.scheduler_reserve_full_isl, reserve
+    yield "watermark", config.watermark, scheduler.watermark
+    yield "scheduling_policy", config.scheduling_policy, scheduler.policy
+    yield "async_scheduling", False, scheduler.async_scheduling
+    yield "use_v2_model_runner", False, vllm_config.use_v2_model_runner
+
+
+def _scheduler_settings(scheduler: Scheduler, config: Config) -> Iterator[Setting]:
+    manager = scheduler.kv_cache_manager
+    groups = scheduler.kv_cache_config.kv_cache_groups
+    yield "scheduler class", Scheduler, type(scheduler)
+    yield "KV cache groups", ["FullAttentionSpec"], [type(g.kv_cache_spec).__name__ for g in groups]
+    yield "max_num_seqs (scheduler)", config.max_num_seqs, scheduler.max_num_running_reqs
+    yield "token budget (scheduler)", config.max_num_batched_tokens, scheduler.max_num_scheduled_tokens
+    yield "policy (scheduler)", config.scheduling_policy, scheduler.policy.value
+    yield "block_size (scheduler)", config.block_size, scheduler.block_size
+    yield "enable_prefix_caching (manager)", config.enable_prefix_caching, manager.enable_caching
+
+
+def _verify(settings: Iterator[Setting]) -> None:
+    """Raises DriverError for a setting that does not stand as it was asked."""
+    for name, asked, stands in settings:
+        if asked != stands:
+            raise DriverError(f"setting {name} did not stand: asked for {asked!r}, upstream has {stands!r}")

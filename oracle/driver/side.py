@@ -1,0 +1,88 @@
+"""Upstream as the side that answers: it says who it is, and plays scenarios.
+
+Upstream is imported on first use, so that the process can read its first line, and say what is wrong
+with it, before it pays for that.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+
+from oracle.driver.environment import SOURCE_VARIABLE
+from oracle.driver.errors import DriverError
+from oracle.driver.model import ModelFolders
+from oracle.driver.wire import Config, End, Hello, Model, Plan, Scenario, ScheduleEnd, Step
+
+LEVELS = ["plan", "schedule"]
+SOURCES = ("wheel", "checkout")
+WARM_UP = Config(
+    model=Model("warm-up", num_layers=1, num_kv_heads=1, head_size=8, max_position=64, vocab_size=64),
+    dtype="float32",
+    block_size=16,
+    num_blocks=8,
+    kv_cache_memory_bytes=1 << 20,
+    max_model_len="auto",
+    max_num_seqs=1,
+    max_num_batched_tokens=64,
+    enable_chunked_prefill=True,
+    long_prefill_token_threshold=0,
+    scheduler_reserve_full_isl=True,
+    watermark=0.0,
+    enable_prefix_caching=True,
+    scheduling_policy="fcfs",
+)
+
+
+class Upstream:
+    """A Side (oracle/driver/protocol.py)."""
+
+    def __init__(self) -> None:
+        self._folders = ModelFolders()
+
+    def hello(self) -> Hello:
+        """Who answers. Pays for the import and for the first start-up, so that scenarios do not."""
+        source = _source()
+
+        import torch
+        import vllm
+
+        from oracle.driver.plan import make_plan
+
+        planned = make_plan(WARM_UP, self._folders.folder(WARM_UP.model, WARM_UP.dtype))
+        if planned.started is None:
+            raise DriverError(f"upstream does not start: {planned.plan}")
+        runner = "v2" if planned.started.vllm_config.use_v2_model_runner else "v1"
+        return Hello(
+            name="vllm",
+            version=str(vllm.__version__),
+            levels=LEVELS,
+            model_runner=runner,
+            python=platform.python_version(),
+            torch=str(torch.__version__),
+            source=source,
+        )
+
+    def run(self, scenario: Scenario, emit: Callable[[Step], None]) -> Plan | ScheduleEnd:
+        """Plays `scenario`; see docs/protocol.md. Raises DriverError."""
+        from oracle.driver.plan import make_plan
+        from oracle.driver.schedule import play
+
+        config = scenario.config
+        planned = make_plan(config, self._folders.folder(config.model, config.dtype))
+        timeline = scenario.timeline
+        if timeline is None:
+            return planned.plan
+        if planned.started is None:
+            nothing = [(request.id, 0) for request in timeline.requests]
+            return ScheduleEnd(planned.plan, End("refused", None, None, nothing))
+        return ScheduleEnd(planned.plan, play(planned.started, timeline, emit))
+
+
+def _source() -> str:
+    """Where upstream's Python comes from: the wheel, unless an overlay says that it is a checkout."""
+    source = os.environ.get(SOURCE_VARIABLE, SOURCES[0])
+    if source not in SOURCES:
+        raise DriverError(f"{SOURCE_VARIABLE} is {source!r}, and not one of {', '.join(SOURCES)}")
+    return source
