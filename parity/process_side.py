@@ -28,6 +28,7 @@ from parity.side import Play
 
 STDERR_TAIL = 12  # lines kept for the message of a failure
 STOP_SECONDS = 5.0
+TERM_SECONDS = 2.0
 
 
 class _Broken(Exception):
@@ -153,9 +154,11 @@ class ProcessSide:
         process, self._process = self._process, None
         if process is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        for number in (signal.SIGTERM, signal.SIGKILL):  # the first lets it remove its temporary files
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(TERM_SECONDS)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):
