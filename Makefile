@@ -1,0 +1,52 @@
+# Every target sets up what it needs first and installs nothing that is there. PYTHON chooses the interpreter,
+# NULLBLOCK_ENVS a folder of environments that several clones share.
+PYTHON ?= python3
+.DEFAULT_GOAL := help
+.PHONY: help setup parity test lint bench schema clean setup-base setup-test setup-oracle
+
+# `make parity` is the whole job or nothing: a filter on its command line is a mistake, not a smaller job.
+ifneq ($(filter parity,$(MAKECMDGOALS)),)
+GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
+TARGETS := help setup parity test lint bench schema clean
+EXTRA := $(filter-out PYTHON NULLBLOCK_% MAKE%,$(filter-out -%,$(GIVEN))) $(filter-out $(TARGETS),$(MAKECMDGOALS))
+ifneq ($(strip $(EXTRA)),)
+$(error make parity takes no arguments, got: $(strip $(EXTRA)) -- for a part of the scenarios run .venv/bin/parity run --family NAME, or .venv/bin/parity run SCENARIO)
+endif
+endif
+
+help: ## say what each target does
+	@awk -F ': .*## ' '/^[a-z-]+: .*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: setup-base setup-oracle ## make .venv and the oracle's environment (2.1 GB, about two minutes), or nothing if they are there
+
+parity: setup ## the main job: every scenario on live upstream and on the engine; exit 0 when all is MATCH or COVERED
+	@.venv/bin/parity check
+
+test: setup-test setup-oracle ## run all tests
+	@.venv/bin/python -m pytest
+
+lint: setup-test ## check format, lint and types
+	@.venv/bin/python -m ruff format --check .
+	@.venv/bin/python -m ruff check .
+	@.venv/bin/python -m mypy
+
+bench: setup ## the engine's share of the oracle's time on the same scenarios
+	@.venv/bin/python -m parity.bench
+
+schema: setup-base ## write the JSON Schemas of scenario and observation anew
+	@.venv/bin/parity schema
+
+clean: ## remove this clone's environments, caches and runs (shared environments stay)
+	@rm -rf .venv oracle/.venv oracle/.venv-* oracle/.venv.* oracle/.overlay oracle/.cache runs run.jsonl
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find engine oracle parity tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+setup-base:
+	@command -v "$(PYTHON)" >/dev/null || { echo "setup: no $(PYTHON) on the PATH: install Python 3.11 or newer, or run make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@"$(PYTHON)" -m oracle.environment main --lock base
+
+setup-test: setup-base
+	@"$(PYTHON)" -m oracle.environment main --lock test
+
+setup-oracle: setup-base
+	@.venv/bin/python -m oracle.install
