@@ -10,7 +10,7 @@ from parity.records.parse import read_companion
 from parity.records.record import MAX_INLINE, NEEDS_EXPIRY, Exemplar, fingerprint_of
 from parity.records.rules import PLACEHOLDER, Fault, Faults, Page, RecordRule
 
-_SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _POLICY = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*=[a-z0-9]+(-[a-z0-9]+)*")
 _PERSON = re.compile(r"@[A-Za-z0-9][A-Za-z0-9_/-]*")
@@ -26,7 +26,7 @@ def bad_area(page: Page) -> Faults:
 def bad_slug(page: Page) -> Faults:
     """The file's name is lower-case words joined by dashes."""
     slug = page.record.id.partition("/")[2]
-    if not _SLUG.fullmatch(slug):
+    if not SLUG.fullmatch(slug):
         yield Fault(1, f"slug {slug!r} is not lower-case words joined by dashes")
 
 

@@ -46,6 +46,24 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+class _FlowMap(dict[str, Json]):
+    """An object that is written in braces, on one line."""
+
+
+class _FlowList(list[Json]):
+    """A list that is written in brackets, on one line."""
+
+
+_Dumper.add_representer(
+    _FlowMap,
+    lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data.items(), flow_style=True),
+)
+_Dumper.add_representer(
+    _FlowList,
+    lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True),
+)
+
+
 def _words(resolvers: dict[str, list[tuple[str, Any]]]) -> dict[str, list[tuple[str, Any]]]:
     kept = {first: [item for item in items if item[0] != _BOOL] for first, items in resolvers.items()}
     for first in "tTfF":
@@ -76,10 +94,21 @@ def read(text: str) -> Document:
 
 
 def write(value: dict[str, Json]) -> str:
-    """The value as YAML: one key a line, entries of a list in braces, keys in the given order."""
+    """The value as YAML, keys in the given order: a key a line, an entry a line, each entry in braces."""
+    laid = {key: _laid(item) for key, item in value.items()}
     return yaml.dump(
-        value, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=2**20, allow_unicode=True
+        laid, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=2**20, allow_unicode=True
     )
+
+
+def _laid(item: Json) -> Json:
+    if isinstance(item, dict):
+        return _FlowMap(item)
+    if isinstance(item, list):
+        return (
+            [_FlowMap(entry) for entry in item] if any(isinstance(e, dict) for e in item) else _FlowList(item)
+        )
+    return item
 
 
 def _build(
