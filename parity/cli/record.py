@@ -1,0 +1,278 @@
+"""`parity record`: file, bring up to date, accept, lint, list and show the decisions in `records/`."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parity.cli.options import Commands, add_json, verb
+from parity.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from parity.records.draft import Measured
+
+OWNER = "@maintainers"
+
+
+def register(commands: Commands) -> None:
+    parser = verb(
+        commands,
+        "record",
+        "file and review the decisions about findings",
+        "parity record new --from run.jsonl#auto-fit/null-block",
+        execute,
+    )
+    actions = parser.add_subparsers(
+        dest="action", metavar="ACTION", required=True, parser_class=type(parser), title="actions"
+    )
+    new = verb(
+        actions,
+        "new",
+        "write the draft of a record from what a run found",
+        "parity record new --from run.jsonl#auto-fit/null-block --by @maintainers",
+        _new,
+    )
+    _add_from(new, required=True)
+    new.add_argument("--slug", default=None, help="the file's name (default: the scenario's)")
+    new.add_argument("--by", default=OWNER, metavar="@WHO", help=f"who proposes it (default: {OWNER})")
+    _add_upstream(new)
+    refresh = verb(
+        actions,
+        "refresh",
+        "renew a record's anchors and generated part, or take up what a run measured (proposed again then)",
+        "parity record refresh auto-fit/null-block --from run.jsonl#auto-fit/one-block-high",
+        _refresh,
+    )
+    refresh.add_argument("id", metavar="ID", help="the record, as <area>/<slug>")
+    _add_from(refresh, required=False)
+    _add_upstream(refresh)
+    accept = verb(
+        actions,
+        "accept",
+        "accept a proposed record; refused while the lint finds anything in it",
+        "parity record accept auto-fit/null-block --by @maintainers",
+        _accept,
+    )
+    accept.add_argument("id", metavar="ID", help="the record, as <area>/<slug>")
+    accept.add_argument("--by", required=True, metavar="@WHO", help="who decides")
+    accept.add_argument(
+        "--solo", action="store_true", help="the one who proposed it decides; reports show that"
+    )
+    _add_upstream(accept)
+    lint = verb(actions, "lint", "check every record against every rule", "parity record lint", _lint)
+    _add_upstream(lint)
+    add_json(lint)
+    list_ = verb(actions, "list", "list the records", "parity record list --json", _list)
+    add_json(list_)
+    show = verb(actions, "show", "print one record", "parity record show auto-fit/null-block", _show)
+    show.add_argument("id", metavar="ID", help="the record, as <area>/<slug>")
+    add_json(show)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Never reached with an action given: each action is its own `execute`."""
+    raise UsageError(f"unknown action {args.action!r}", hint="see 'parity record --help'")
+
+
+def _new(args: argparse.Namespace) -> int:
+    from parity.records.draft import draft
+    from parity.records.layout import create, draft_text
+    from parity.records.parse import FOLDER
+    from parity.records.rules_front import SLUG
+    from parity.root import project_root
+
+    root = project_root()
+    if args.slug is not None and not SLUG.fullmatch(args.slug):
+        raise UsageError(f"--slug {args.slug!r} is not lower-case words joined by dashes")
+    measured = _measured(args)
+    front = draft(measured, by=args.by, today=_today(), root=root, upstream=_upstream(args, root))
+    area, _, slug = measured.line.id.partition("/")
+    path = root / FOLDER / area / f"{args.slug or slug.replace('/', '-')}.md"
+    create(path, draft_text(front))
+    print(path.relative_to(root).as_posix())
+    _say("write its prose, then `parity record lint`; it covers nothing until it is accepted")
+    return ExitCode.OK
+
+
+def _refresh(args: argparse.Namespace) -> int:
+    from parity.records.layout import companion_text, replace
+    from parity.records.parse import read_raw, to_record
+    from parity.records.refresh import reread, rewritten, take_up
+    from parity.root import project_root
+
+    root = project_root()
+    path = _path_of(root, args.id)
+    raw = read_raw(root, path)
+    record = to_record(raw)
+    if args.source is None:
+        replace(path, reread(raw, record, root, _upstream(args, root)))
+    else:
+        front = take_up(record, _measured(args))
+        text, beside = rewritten(raw, front), companion_text(record.id, front)
+        if beside is not None:
+            replace(root / raw.companion_path, beside)
+        elif raw.companion is not None:
+            (root / raw.companion_path).unlink()
+        replace(path, text)
+        _say(f"it is proposed again: `parity record accept {record.id} --by @…` once it is reviewed")
+    print(raw.path)
+    return ExitCode.OK
+
+
+def _accept(args: argparse.Namespace) -> int:
+    from parity.records.layout import replace
+    from parity.records.lint import ground_of
+    from parity.records.parse import read_raw
+    from parity.records.review import accepted
+    from parity.root import project_root
+
+    root = project_root()
+    path = _path_of(root, args.id)
+    ground = ground_of(root, _upstream(args, root))
+    text = accepted(read_raw(root, path), ground, by=args.by, today=_today(), solo=args.solo)
+    replace(path, text)
+    print(path.relative_to(root).as_posix())
+    return ExitCode.OK
+
+
+def _lint(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from parity.records.lint import ground_of, lint_records
+    from parity.records.parse import record_paths
+    from parity.root import project_root
+
+    root = project_root()
+    upstream = _upstream(args, root)
+    problems = lint_records(ground_of(root, upstream))
+    number = len(record_paths(root))
+    if args.json:
+        print(msgspec.json.encode({"records": number, "problems": problems}).decode())
+    else:
+        for problem in problems:
+            print(problem)
+    if upstream is None:
+        _say(
+            "upstream's source is not at hand: anchors in vllm/ were not checked (--upstream DIR, or make setup)"
+        )
+    _say(f"{number} records, {len(problems)} problems")
+    return ExitCode.USAGE if problems else ExitCode.OK
+
+
+def _list(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from parity.records.listing import rows, summary
+    from parity.records.parse import load_records
+    from parity.root import project_root
+
+    records = load_records(project_root())
+    if args.json:
+        print(msgspec.json.encode({"records": [summary(record) for record in records]}).decode())
+        return ExitCode.OK
+    table = rows(records, _today())
+    widths = [max((len(row[column]) for row in table), default=0) for column in range(5)]
+    for row in table:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        print("  ".join([*cells, row[5]]))
+    if not table:
+        _say("there are no records")
+    return ExitCode.OK
+
+
+def _show(args: argparse.Namespace) -> int:
+    import msgspec
+
+    from parity.records.listing import find, whole
+    from parity.records.parse import load_records, read_raw
+    from parity.root import project_root
+
+    root = project_root()
+    record = find(load_records(root), args.id)
+    if args.json:
+        print(msgspec.json.encode(whole(record)).decode())
+    else:
+        print(read_raw(root, root / record.path).text, end="")
+    return ExitCode.OK
+
+
+def _measured(args: argparse.Namespace) -> Measured:
+    """The finding that `--from RUNFILE#SCENARIO` and `--finding` name."""
+    from parity.records.draft import choose
+    from parity.runlog import read_run
+
+    run, mark, scenario = args.source.rpartition("#")
+    if not (mark and run and scenario):
+        raise UsageError(f"--from {args.source!r} is not RUNFILE#SCENARIO")
+    read = read_run(Path(run))
+    return choose(read.header, read.scenario(scenario), args.finding)
+
+
+def _path_of(root: Path, name: str) -> Path:
+    from parity.records.listing import find
+    from parity.records.parse import FOLDER, load_records
+
+    path = root / FOLDER / f"{name}.md"
+    if path.is_file() and path.resolve().is_relative_to((root / FOLDER).resolve()):
+        return path
+    return root / find(load_records(root), name).path
+
+
+def _upstream(args: argparse.Namespace, root: Path) -> Path | None:
+    """The folder that holds upstream's `vllm/`: the one given, or the default pin's; null where neither is there."""
+    from oracle.errors import OracleFault
+    from oracle.interpreter import given_python, has_overlay, oracle_folder, overlay_folder
+    from oracle.pins import load_pin
+
+    if args.upstream is not None:
+        folder = Path(args.upstream)
+        if not (folder / "vllm").is_dir():
+            raise UsageError(f"--upstream {folder}: there is no folder vllm in it")
+        return folder
+    try:
+        pin = load_pin(root)
+    except OracleFault:
+        return None
+    places = [overlay_folder(root, pin)] if has_overlay(root, pin) else []
+    given = given_python()
+    environment = oracle_folder(root, pin) if given is None else given.parent.parent
+    places += sorted(environment.glob("lib/python3*/site-packages"))
+    return next((place for place in places if (place / "vllm").is_dir()), None)
+
+
+def _add_from(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    parser.add_argument(
+        "--from",
+        dest="source",
+        required=required,
+        default=None,
+        metavar="RUNFILE#SCENARIO",
+        help="a finished run file, and a scenario that it played",
+    )
+    parser.add_argument(
+        "--finding",
+        type=int,
+        default=None,
+        metavar="N",
+        help="which of its findings, from 1, if there are several",
+    )
+
+
+def _add_upstream(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--upstream",
+        default=None,
+        metavar="DIR",
+        help="a folder with upstream's vllm/ in it (default: the installed oracle's)",
+    )
+
+
+def _today() -> datetime.date:
+    return datetime.datetime.now(tz=datetime.UTC).date()
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

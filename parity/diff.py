@@ -1,0 +1,100 @@
+"""The first difference between two observations, in the order in which things happened.
+
+Only the first is looked for: everything after it may be its consequence. That nothing hides behind it
+is the digests' business (`verdicts`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from parity.finding import Difference, DifferenceKind, Json
+
+Key = str | int
+_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+
+
+def first_difference(oracle: Json, subject: Json) -> Difference | None:
+    """Where `subject` first is not `oracle`; null where they are equal.
+
+    Objects are walked in the oracle's field order, which is the order of happening within a step (the
+    plan before the steps, the steps before the end); then keys that only the subject has. Lists are
+    walked element by element, then by length.
+    """
+    return _walk((), oracle, subject)
+
+
+def render(path: Sequence[Key]) -> str:
+    """A path as people read it: `steps[41].scheduled[0][1]`."""
+    text = ""
+    for key in path:
+        if isinstance(key, int):
+            text += f"[{key}]"
+        else:
+            text += f".{key}" if text else key
+    return text
+
+
+def split(path: str) -> tuple[Key, ...]:
+    """The keys and indexes of a rendered path; the inverse of `render`."""
+    return tuple(name if name else int(index) for name, index in _PART.findall(path))
+
+
+def _walk(path: tuple[Key, ...], oracle: Json, subject: Json) -> Difference | None:
+    if isinstance(oracle, dict) and isinstance(subject, dict):
+        return _walk_object(path, oracle, subject)
+    if isinstance(oracle, (list, tuple)) and isinstance(subject, (list, tuple)):
+        return _walk_list(path, oracle, subject)
+    kind = _scalar_kind(oracle, subject)
+    return None if kind is None else _found(path, oracle, subject, kind)
+
+
+def _walk_object(
+    path: tuple[Key, ...], oracle: dict[str, Json], subject: dict[str, Json]
+) -> Difference | None:
+    for key, value in oracle.items():
+        if key not in subject:
+            return _found((*path, key), value, None, "missing")
+        found = _walk((*path, key), value, subject[key])
+        if found is not None:
+            return found
+    for key, value in subject.items():
+        if key not in oracle:
+            return _found((*path, key), None, value, "extra")
+    return None
+
+
+def _walk_list(path: tuple[Key, ...], oracle: Sequence[Json], subject: Sequence[Json]) -> Difference | None:
+    for index, (left, right) in enumerate(zip(oracle, subject, strict=False)):
+        found = _walk((*path, index), left, right)
+        if found is not None:
+            return found
+    if len(oracle) == len(subject):
+        return None
+    kind: DifferenceKind = "longer" if len(subject) > len(oracle) else "shorter"
+    if any(isinstance(item, dict) for item in (*oracle, *subject)):
+        return _found(path, len(oracle), len(subject), kind)
+    return _found(path, list(oracle), list(subject), kind)
+
+
+def _scalar_kind(oracle: Json, subject: Json) -> DifferenceKind | None:
+    if oracle is None or subject is None:
+        if oracle is subject:
+            return None
+        return "missing" if subject is None else "extra"
+    if _is_number(oracle) and _is_number(subject):
+        if oracle == subject:
+            return None
+        return "greater" if subject > oracle else "less"
+    if type(oracle) is not type(subject):
+        return "type"
+    return None if oracle == subject else "differs"
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _found(path: tuple[Key, ...], oracle: Json, subject: Json, kind: DifferenceKind) -> Difference:
+    return Difference(render(path), oracle, subject, kind)

@@ -1,0 +1,172 @@
+"""The values that a run passes along: what was played, what was found, and what was said of it.
+
+Every type here is a value. What makes them stands elsewhere: `diff` the differences, `properties` the
+broken promises, `judge` the findings, `verdicts` the decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+from parity.errors import ExitCode
+from parity.observation import Observation
+
+Json = Any  # a JSON value: null, boolean, number, string, list, or object with string keys
+Side = Literal["oracle", "subject"]
+Attribution = Literal["mirrored", "ours", "theirs", "differs", "harness"]
+DifferenceKind = Literal["greater", "less", "differs", "missing", "extra", "longer", "shorter", "type"]
+
+
+class Verdict(StrEnum):
+    """What a run says of a finding, and so of its scenario; defined from the worst to the best."""
+
+    VOID = "VOID"
+    FLAKY = "FLAKY"
+    AMBIGUOUS = "AMBIGUOUS"
+    NEW = "NEW"
+    CHANGED = "CHANGED"
+    STALE = "STALE"
+    ORPHAN = "ORPHAN"
+    EXPIRED = "EXPIRED"
+    COVERED = "COVERED"
+    MATCH = "MATCH"
+
+    @property
+    def severity(self) -> int:
+        """0 for the worst verdict, rising towards MATCH."""
+        return list(Verdict).index(self)
+
+    @property
+    def passes(self) -> bool:
+        return self in (Verdict.COVERED, Verdict.MATCH)
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of the verdicts; MATCH where there is none."""
+    return min(verdicts, key=lambda verdict: verdict.severity, default=Verdict.MATCH)
+
+
+class Plays(msgspec.Struct, frozen=True):
+    """What one side did in its plays of one scenario.
+
+    `failure` says in one line how the side crashed, hung or broke the protocol; a failure makes the
+    scenario VOID whatever was observed before it. `seconds` is the side's own time, for reports only.
+    """
+
+    observations: tuple[Observation, ...]
+    failure: str | None = None
+    seconds: float = 0.0
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """The first place where the subject's observation is not the oracle's.
+
+    `kind` tells what the subject has there: a `greater` or `less` number, a value that `differs`, a
+    `missing` or `extra` key (or null on one side), a `longer` or `shorter` list, another `type`. The
+    values are those at `path`; a list of objects stands as its length.
+    """
+
+    path: str
+    oracle: Json
+    subject: Json
+    kind: DifferenceKind
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """A property that one observation breaks: where, with which value, and the parts of its shape.
+
+    `event`, `kind`, `role` and `events` are the components that `fingerprint` documents.
+    """
+
+    property: str
+    at: str
+    value: Json
+    event: str
+    kind: str
+    role: str
+    events: tuple[str, ...]
+
+
+class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A difference between the sides, or a property broken on either.
+
+    `at` is the path, `oracle` and `subject` the values there; the digests are over each side's whole
+    observation (over the outcome set, where the scenario has one). `shape` is the readable line that
+    `fingerprint` is the hash of. `property` joins several names with a comma. The outcomes map the
+    digest of each distinct observation to its count, and are empty unless the scenario says `outcomes`.
+    """
+
+    fingerprint: str
+    attribution: Attribution
+    property: str | None
+    at: str
+    oracle: Json
+    subject: Json
+    oracle_digest: str
+    subject_digest: str
+    shape: str = ""
+    oracle_outcomes: dict[str, int] = {}
+    subject_outcomes: dict[str, int] = {}
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """One scenario after both sides were played and compared, before any record was read.
+
+    `failure` (a side gave no usable observation) and `flaky` (a side disagrees with itself) are one
+    line each; where either is set there are no findings. `oracle_digest` and `subject_digest` are null
+    then.
+    """
+
+    id: str
+    level: str
+    scenario_hash: str
+    findings: tuple[Finding, ...] = ()
+    failure: str | None = None
+    flaky: str | None = None
+    oracle_digest: str | None = None
+    subject_digest: str | None = None
+
+
+class Decided(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A finding with its verdict, the record that it rests on, and what a person can do next.
+
+    Where the verdict is STALE, `finding` is the recorded one that no longer shows.
+    """
+
+    finding: Finding
+    record: str | None
+    verdict: Verdict
+    hint: str | None
+
+
+class ScenarioResult(msgspec.Struct, frozen=True):
+    """A scenario's verdict, the worst of its findings'; `detail` says why it is VOID or FLAKY."""
+
+    id: str
+    level: str
+    scenario_hash: str
+    verdict: Verdict
+    decided: tuple[Decided, ...]
+    detail: str | None = None
+
+
+class RecordVerdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a run says of a record where no played scenario says it already."""
+
+    id: str
+    verdict: Verdict
+    detail: str
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """A whole run, decided. `counts` has every verdict that occurs, of scenarios and of `records`."""
+
+    scenarios: tuple[ScenarioResult, ...]
+    records: tuple[RecordVerdict, ...]
+    counts: dict[str, int]
+    verdict: Verdict
+    exit_code: ExitCode

@@ -1,0 +1,155 @@
+"""A new record from what a run found: everything that can be measured is filled in, the prose is left to a person."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import msgspec
+
+from parity.errors import UsageError
+from parity.finding import Decided, Finding, Verdict
+from parity.records.anchors import USUAL, folder_of, source_digest
+from parity.records.record import Anchor, Diverging, Exemplar, Front, OracleRef, Stamp
+from parity.records.rules import PLACEHOLDER
+from parity.runlog import Header, ScenarioLine
+
+UNDECIDED_DAYS = 90  # how long a draft may stay undecided before it expires
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One finding of one scenario of a run, with the run's header: what a record can be written from."""
+
+    header: Header
+    line: ScenarioLine
+    finding: Finding
+
+    @property
+    def policy(self) -> str | None:
+        """NAME=VALUE where the run was made under a policy. Raises UsageError where it was under several."""
+        chosen = [f"{name}={value}" for name, value in self.header.policies.items() if value != "pin"]
+        if len(chosen) > 1:
+            raise UsageError(f"the run was made under {' and '.join(chosen)}; a record has one policy")
+        return chosen[0] if chosen else None
+
+    def exemplar(self) -> Exemplar:
+        finding = self.finding
+        is_difference = finding.attribution != "mirrored"
+        return Exemplar(
+            scenario=self.line.id,
+            scenario_hash=self.line.scenario_hash,
+            at=finding.at,
+            oracle=finding.oracle,
+            subject=finding.subject,
+            property=finding.property,
+            fingerprint=finding.fingerprint,
+            oracle_digest=finding.oracle_digest if is_difference else None,
+            subject_digest=finding.subject_digest if is_difference else None,
+            oracle_outcomes=_rates(finding.oracle_outcomes),
+            subject_outcomes=_rates(finding.subject_outcomes),
+        )
+
+    def diverging(self) -> Diverging:
+        finding = self.finding
+        return Diverging(
+            scenario=self.line.id,
+            scenario_hash=self.line.scenario_hash,
+            at=finding.at,
+            oracle=finding.oracle,
+            subject=finding.subject,
+            property=finding.property,
+            attribution=finding.attribution,  # type: ignore[arg-type]
+            fingerprint=finding.fingerprint,
+            oracle_digest=finding.oracle_digest,
+            subject_digest=finding.subject_digest,
+        )
+
+
+def choose(header: Header, line: ScenarioLine, number: int | None) -> Measured:
+    """The finding that a record is to be about: the `number`-th, from 1, or the only one that is open.
+
+    Raises UsageError where there is none, or more than one to choose from.
+    """
+    found = [item for item in line.findings if item.verdict is not Verdict.STALE]
+    if not found:
+        why = line.detail or "both sides agree and keep their promises"
+        raise UsageError(f"{line.id} is {line.verdict.value} and has no finding to record: {why}")
+    if number is not None:
+        if not 1 <= number <= len(found):
+            raise UsageError(f"{line.id} has {len(found)} findings, not {number}", hint=_list(found))
+        return _measured(header, line, found[number - 1])
+    open_ = [item for item in found if item.verdict is not Verdict.COVERED] or found
+    if len(open_) > 1:
+        raise UsageError(f"{line.id} has several findings: say which with --finding N", hint=_list(found))
+    return _measured(header, line, open_[0])
+
+
+def draft(measured: Measured, *, by: str, today: datetime.date, root: Path, upstream: Path | None) -> Front:
+    """The front matter of a new record, proposed and undecided."""
+    finding = measured.finding
+    policy = measured.policy
+    is_default = policy is None
+    return Front(
+        title=_title(finding),
+        state="proposed",
+        decision="undecided",
+        fingerprints=[finding.fingerprint],
+        attribution=finding.attribution,  # type: ignore[arg-type]
+        exemplars=[measured.exemplar()] if is_default else [],
+        policy=policy,
+        diverging=[] if is_default else [measured.diverging()],
+        scope={
+            "scheduler": "sync",
+            "kv_groups": "one full attention",
+            "model_runner": measured.header.model_runner,
+        },
+        oracle=OracleRef(pin=measured.header.pin.name),
+        anchors=usual_anchors(measured.line.level, root, upstream),
+        references=[],
+        owner=by,
+        proposed=Stamp(on=today, by=by),
+        decided=None,
+        expires=today + datetime.timedelta(days=UNDECIDED_DAYS),
+        on_bump=f"{PLACEHOLDER}: what a new pin means for this record",
+    )
+
+
+def usual_anchors(level: str, root: Path, upstream: Path | None) -> list[Anchor]:
+    """The places that a finding of this level usually speaks of; the digest is null where the source is not at hand."""
+    anchors = []
+    for at in USUAL[level]:
+        anchor = Anchor(at=at, digest=None)
+        folder = folder_of(anchor, root, upstream)
+        if folder is None:
+            anchors.append(anchor)
+            continue
+        try:
+            anchors.append(Anchor(at=at, digest=source_digest(folder, anchor)))
+        except LookupError:
+            continue  # a place that this source does not have is no place to cite
+    return anchors
+
+
+def _measured(header: Header, line: ScenarioLine, item: Decided) -> Measured:
+    if item.finding.attribution == "harness":
+        raise UsageError(f"{line.id}: the comparison itself is at fault; no record can cover that")
+    return Measured(header, line, item.finding)
+
+
+def _rates(outcomes: dict[str, int]) -> dict[str, tuple[int, int]]:
+    plays = sum(outcomes.values())
+    return {key: (count, plays) for key, count in outcomes.items()}
+
+
+def _title(finding: Finding) -> str:
+    if finding.property is None:
+        return f"The subject differs from upstream at {finding.at}"
+    who = {"mirrored": "Both sides break", "ours": "The subject breaks", "theirs": "Upstream breaks"}
+    return f"{who.get(finding.attribution, 'A side breaks')} {finding.property.replace(',', ' and ')}"
+
+
+def _list(found: list[Decided]) -> str:
+    return "; ".join(
+        f"{number}: {item.finding.attribution} at {item.finding.at} ({item.verdict.value})"
+        for number, item in enumerate(found, start=1)
+    )

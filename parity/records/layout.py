@@ -1,0 +1,108 @@
+"""How a record is laid out as text, and how text reaches the disk: whole, or not at all."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from parity.errors import RecordError
+from parity.finding import Json
+from parity.records import yamltext
+from parity.records.observed import observed
+from parity.records.parse import Companion
+from parity.records.record import MAX_INLINE, Exemplar, Front
+from parity.records.rules import PLACEHOLDER
+from parity.records.rules_prose import CORRECTIONS, OBSERVED, PROSE
+
+_ORDER = (
+    *("title", "kind", "state", "decision", "fingerprints", "attribution", "exemplars", "scenario", "policy"),
+    *("diverging", "scope", "oracle", "anchors", "references", "owner", "proposed", "decided", "reason"),
+    *("expires", "on_bump"),
+)
+_ASKED = {
+    "Decision": "what is decided, in one or two sentences",
+    "Why": "the reason, with what upstream's source and the measurements say",
+    "What a user notices": "what somebody who runs the engine sees of this",
+    "Reconsider when": "the event that makes this decision wrong",
+}
+
+
+def front_text(front: Front) -> str:
+    """The front matter as YAML, the three dashes not included; exemplars beyond the inline ones are left out."""
+    values: dict[str, Json] = msgspec.to_builtins(front, builtin_types=(datetime.date,))
+    values["exemplars"] = [_entry(entry) for entry in split_exemplars(front)[0]]
+    values["diverging"] = [_entry(entry) for entry in front.diverging]
+    defaults = {field.encode_name: field.default for field in msgspec.structs.fields(Front)}
+    optional = {"kind", "policy", "diverging", "scenario", "reason"}
+    optional |= (
+        {"decision", "fingerprints", "attribution", "exemplars"} if front.kind == "falsified" else set()
+    )
+    kept = {
+        key: values[key]
+        for key in _ORDER
+        if not (key in optional and (values[key] == defaults[key] or values[key] == []))
+    }
+    for key in ("proposed", "decided"):
+        if kept[key] is not None and not kept[key]["solo"]:
+            del kept[key]["solo"]
+    return yamltext.write(kept)
+
+
+def draft_text(front: Front) -> str:
+    """A whole new record: everything but the prose, for which each section says what belongs there."""
+    parts = [f"---\n{front_text(front)}---\n", f"\n## {OBSERVED}\n\n{observed(front)}"]
+    parts += [f"\n## {title}\n\n{PLACEHOLDER}: {_ASKED[title]}\n" for title in PROSE]
+    parts.append(f"\n## {CORRECTIONS}\n")
+    return "".join(parts)
+
+
+def split_exemplars(front: Front) -> tuple[Sequence[Exemplar], Sequence[Exemplar]]:
+    """The exemplars that stand in the record, and those that stand beside it."""
+    return front.exemplars[:MAX_INLINE], front.exemplars[MAX_INLINE:]
+
+
+def companion_text(name: str, front: Front) -> str | None:
+    """The findings beside the record, or null where none are needed."""
+    beside = split_exemplars(front)[1]
+    if not beside:
+        return None
+    companion = Companion(record=name, exemplars=list(beside))
+    return yamltext.write({"record": companion.record, "exemplars": [_entry(entry) for entry in beside]})
+
+
+def create(path: Path, text: str) -> None:
+    """Writes a file that must not exist yet. Raises RecordError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except FileExistsError:
+        raise RecordError(
+            path, "exists already, and is not overwritten", hint="pass another --slug"
+        ) from None
+    except OSError as error:
+        raise RecordError(path, f"cannot be written: {error.strerror}") from None
+
+
+def replace(path: Path, text: str) -> None:
+    """Replaces a file in one step, so that it is never seen half written. Raises RecordError."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise RecordError(path, f"cannot be written: {error.strerror}") from None
+
+
+def _entry(entry: msgspec.Struct) -> dict[str, Json]:
+    built = msgspec.to_builtins(entry)
+    assert isinstance(built, dict)
+    return built

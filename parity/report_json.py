@@ -1,0 +1,59 @@
+"""The objects that `--json` prints. Scripts rely on them, so their form is fixed: docs/verdicts.md shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from parity.diff import first_difference
+from parity.finding import Decided, Outcome, ScenarioResult
+from parity.observation import Observation, plain
+from parity.runlog import Pin, Seconds
+
+
+def run_object(outcome: Outcome, *, pin: Pin, partial: bool, seconds: Seconds) -> dict[str, Any]:
+    """What `parity run --json` and `parity check --json` print."""
+    return {
+        "pin": msgspec.to_builtins(pin),
+        "partial": partial,
+        "counts": dict(outcome.counts),
+        "seconds": msgspec.to_builtins(seconds),
+        "scenarios": [_scenario(result) for result in outcome.scenarios],
+        "records": [{"id": record.id, "verdict": record.verdict.value} for record in outcome.records],
+    }
+
+
+def show_object(name: str, oracle: Observation, subject: Observation) -> dict[str, Any]:
+    """What `parity show SCENARIO --json` prints."""
+    left, right = plain(oracle), plain(subject)
+    found = first_difference(left, right)
+    return {
+        "id": name,
+        "oracle": left,
+        "subject": right,
+        "first_difference": None if found is None else found.path,
+    }
+
+
+def _scenario(result: ScenarioResult) -> dict[str, Any]:
+    return {
+        "id": result.id,
+        "level": result.level,
+        "verdict": result.verdict.value,
+        "findings": [_finding(item) for item in result.decided],
+    }
+
+
+def _finding(item: Decided) -> dict[str, Any]:
+    finding = item.finding
+    return {
+        "fingerprint": finding.fingerprint,
+        "attribution": finding.attribution,
+        "property": finding.property,
+        "at": finding.at,
+        "oracle": finding.oracle,
+        "subject": finding.subject,
+        "record": item.record,
+        "verdict": item.verdict.value,
+    }
