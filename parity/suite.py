@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -62,7 +63,7 @@ def select(cases: Sequence[Case], ids: Sequence[str], family: str | None = None)
     for name in ids:
         found = [case for case in pool if _names(name, case.id)]
         if not found:
-            raise UsageError(f"no scenario {name!r}{_within(family)}", hint=nearest(name, _known(pool)))
+            raise UsageError(f"no scenario {name!r}{_within(family)}", hint=_guess(name, pool))
         chosen.update((case.id, case) for case in found)
     return [chosen[id_] for id_ in sorted(chosen)]
 
@@ -70,6 +71,14 @@ def select(cases: Sequence[Case], ids: Sequence[str], family: str | None = None)
 def _names(name: str, id_: str) -> bool:
     prefix = name.rstrip("/")
     return bool(prefix) and (id_ == prefix or id_.startswith(prefix + "/"))
+
+
+def _guess(name: str, pool: Sequence[Case]) -> str:
+    """The known name that resembles `name`, or else where to begin: the suite is too long to be listed."""
+    close = difflib.get_close_matches(name, _known(pool), n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"begin with a family: {', '.join(dict.fromkeys(case.family for case in pool))}"
 
 
 def _within(family: str | None) -> str:
