@@ -155,10 +155,11 @@ def ensure_main(root: Path, wanted: Sequence[str], progress: Progress) -> Path:
         return clone
     # Every lock holds all of base, so base counts for the key only when it is alone.
     folder = shared / f"main-{key_of({n: d for n, d in holds.items() if n != 'base'} or holds)}"
-    if read_stamp(folder) == holds and held == holds and _scripts_fit(root, folder):
+    if read_stamp(folder) != holds:
+        with locked(folder.with_name(folder.name + ".lock"), progress):
+            _fill_main(root, folder, holds, progress)
+    if held == holds and _scripts_fit(root, folder):
         return folder
-    with locked(folder.with_name(folder.name + ".lock"), progress):
-        _fill_main(root, folder, holds, progress)
     with locked(own_lock, progress):
         _shared_scripts(root, folder, holds)
     return folder
@@ -173,6 +174,7 @@ def _fill_main(root: Path, folder: Path, holds: Mapping[str, str], progress: Pro
         (folder / STAMP).unlink()
         python = folder / "bin" / "python"
     else:
+        held = {}
         python = make_venv(folder, progress)
     missing = [name for name in holds if name not in held]
     files = [word for name in missing for word in ("-r", root / "requirements" / f"{name}.lock")]

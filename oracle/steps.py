@@ -54,7 +54,10 @@ WAYS_OUT: tuple[tuple[tuple[str, ...], str], ...] = (
         "the package index that pip uses does not have this version for this Python: use Python 3.11 on x86_64 "
         "Linux, or another index",
     ),
-    (("Permission denied",), "make that folder writable, or set NULLBLOCK_ENVS to a folder that is"),
+    (
+        ("Permission denied", "Read-only file system", "Not a directory", "File exists"),
+        "make that a folder you can write to, or set NULLBLOCK_ENVS to one that is",
+    ),
 )
 
 
@@ -149,10 +152,11 @@ class Progress:
 def _collect(process: subprocess.Popen[str], lines: deque[str]) -> None:
     """Keep what the process prints; pip's remarks on indexes that lack a package are no news."""
     assert process.stdout is not None
-    for line in process.stdout:
-        text = line.rstrip()
-        if text and "is ignored: it is neither a file nor a directory" not in text:
-            lines.append(text)
+    with process.stdout as output:
+        for line in output:
+            text = line.rstrip()
+            if text and "is ignored: it is neither a file nor a directory" not in text:
+                lines.append(text)
 
 
 def readable(line: str) -> str:
