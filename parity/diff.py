@@ -75,7 +75,7 @@ def _walk_list(path: tuple[Key, ...], oracle: Sequence[Json], subject: Sequence[
     kind: DifferenceKind = "longer" if len(subject) > len(oracle) else "shorter"
     if any(isinstance(item, dict) for item in (*oracle, *subject)):
         return _found(path, len(oracle), len(subject), kind)
-    return _found(path, list(oracle), list(subject), kind)
+    return _found(path, oracle, subject, kind)
 
 
 def _scalar_kind(oracle: Json, subject: Json) -> DifferenceKind | None:
@@ -97,4 +97,9 @@ def _is_number(value: Json) -> bool:
 
 
 def _found(path: tuple[Key, ...], oracle: Json, subject: Json, kind: DifferenceKind) -> Difference:
-    return Difference(render(path), oracle, subject, kind)
+    return Difference(render(path), _as_json(oracle), _as_json(subject), kind)
+
+
+def _as_json(value: Json) -> Json:
+    """The value with lists for tuples, so that it equals itself after a way through a file."""
+    return [_as_json(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -223,15 +223,19 @@ def _path_of(root: Path, name: str) -> Path:
 
 def _upstream(args: argparse.Namespace, root: Path) -> Path | None:
     """The folder that holds upstream's `vllm/`: the one given, or the default pin's; null where neither is there."""
+    if args.upstream is None:
+        return _installed(root)
+    folder = Path(args.upstream)
+    if not (folder / "vllm").is_dir():
+        raise UsageError(f"--upstream {folder}: there is no folder vllm in it")
+    return folder
+
+
+def _installed(root: Path) -> Path | None:
     from oracle.errors import OracleFault
     from oracle.interpreter import given_python, has_overlay, oracle_folder, overlay_folder
     from oracle.pins import load_pin
 
-    if args.upstream is not None:
-        folder = Path(args.upstream)
-        if not (folder / "vllm").is_dir():
-            raise UsageError(f"--upstream {folder}: there is no folder vllm in it")
-        return folder
     try:
         pin = load_pin(root)
     except OracleFault:

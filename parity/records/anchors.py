@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from oracle.errors import OracleFault
 from oracle.symbols import symbol_digest
 from parity.records.record import Anchor
 from parity.records.rules import Fault, Faults, Page, RecordRule
@@ -71,5 +72,5 @@ def source_digest(folder: Path, anchor: Anchor) -> str:
         raise LookupError(f"there is no file {anchor.path}") from None
     try:
         return symbol_digest(text, anchor.symbol)
-    except (LookupError, ValueError, SyntaxError):
-        raise LookupError(f"{anchor.path} has no symbol {anchor.symbol}") from None
+    except OracleFault as fault:
+        raise LookupError(str(fault)) from None

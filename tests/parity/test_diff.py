@@ -104,3 +104,10 @@ def test_a_refused_plan_differs_from_one_that_came_out_in_its_status() -> None:
 )
 def test_a_path_can_be_split_and_rendered_again(path: str) -> None:
     assert render(split(path)) == path
+
+
+def test_values_are_plain_json_and_so_survive_a_file() -> None:
+    found = first_difference({"a": []}, {"a": [("r1", [1, (2, 3)])]})
+
+    assert found is not None
+    assert found.subject == [["r1", [1, [2, 3]]]]

@@ -1,0 +1,61 @@
+"""The objects that scripts rely on."""
+
+from __future__ import annotations
+
+import msgspec
+
+from parity.report_json import run_object, show_object
+from parity.runlog import Pin, Seconds
+from parity.verdicts import decide
+from tests.records.miniature import context, finding, judged, plan, record
+
+
+def test_the_object_of_a_run() -> None:
+    of = finding(2, "ours")
+    records = [record(of), record(finding(9), "auto-fit/gone", policy="no-such=value", exemplars=[])]
+    outcome = decide([judged("auto-fit/null-block", of), judged("auto-fit/other")], records, context())
+
+    shown = run_object(
+        outcome, pin=Pin("vllm-0.27.1", "0.27.1", "0.27.1"), partial=True, seconds=Seconds(1.0, 0.5, 0.25)
+    )
+
+    assert msgspec.json.decode(msgspec.json.encode(shown)) == {
+        "pin": {"name": "vllm-0.27.1", "version": "0.27.1", "measured": "0.27.1"},
+        "partial": True,
+        "counts": {"ORPHAN": 1, "COVERED": 1, "MATCH": 1},
+        "seconds": {"oracle": 1.0, "subject": 0.5, "harness": 0.25},
+        "scenarios": [
+            {
+                "id": "auto-fit/null-block",
+                "level": "plan",
+                "verdict": "COVERED",
+                "findings": [
+                    {
+                        "fingerprint": of.fingerprint,
+                        "attribution": "ours",
+                        "property": None,
+                        "at": "max_model_len",
+                        "oracle": 64,
+                        "subject": 48,
+                        "record": "auto-fit/decided",
+                        "verdict": "COVERED",
+                    }
+                ],
+            },
+            {"id": "auto-fit/other", "level": "plan", "verdict": "MATCH", "findings": []},
+        ],
+        "records": [{"id": "auto-fit/gone", "verdict": "ORPHAN"}],
+    }
+
+
+def test_the_object_of_a_scenario_has_both_observations_and_the_first_difference() -> None:
+    same = show_object("auto-fit/null-block", plan(), plan())
+    other = show_object("auto-fit/null-block", plan(), plan(max_model_len=48))
+
+    assert same["first_difference"] is None
+    assert (same["id"], same["oracle"]["status"], same["subject"]["max_model_len"]) == (
+        "auto-fit/null-block",
+        "ok",
+        144,
+    )
+    assert other["first_difference"] == "max_model_len"
