@@ -136,7 +136,7 @@ def _describe(config: EngineConfig, max_model_len: int, warnings: list[str]) -> 
     if blocks_for(max_model_len - 1, config.block_size) > usable:
         logger.warning(
             "max_model_len=%d needs more blocks than the %d that can be handed out: a request that long "
-            "waits for ever (mirrored behaviour; see records/auto-fit, policy null-block-capacity)",
+            "waits for ever (mirrored behaviour: records/auto-fit/null-block-counted.md, policy null-block-capacity)",
             max_model_len,
             usable,
         )
