@@ -236,13 +236,13 @@ def _installed(root: Path) -> Path | None:
     from oracle.interpreter import given_python, has_overlay, oracle_folder, overlay_folder
     from oracle.pins import load_pin
 
+    given = given_python()
     try:
         pin = load_pin(root)
+        places = [overlay_folder(root, pin)] if has_overlay(root, pin) else []
+        environment = oracle_folder(root, pin) if given is None else given.parent.parent
     except OracleFault:
         return None
-    places = [overlay_folder(root, pin)] if has_overlay(root, pin) else []
-    given = given_python()
-    environment = oracle_folder(root, pin) if given is None else given.parent.parent
     places += sorted(environment.glob("lib/python3*/site-packages"))
     return next((place for place in places if (place / "vllm").is_dir()), None)
 

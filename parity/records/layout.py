@@ -85,7 +85,7 @@ def create(path: Path, text: str) -> None:
             path, "exists already, and is not overwritten", hint="pass another --slug"
         ) from None
     except OSError as error:
-        raise RecordError(path, f"cannot be written: {error.strerror}") from None
+        raise RecordError(_shown(path), f"cannot be written: {error.strerror}") from None
 
 
 def replace(path: Path, text: str) -> None:
@@ -99,7 +99,12 @@ def replace(path: Path, text: str) -> None:
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise RecordError(path, f"cannot be written: {error.strerror}") from None
+        raise RecordError(_shown(path), f"cannot be written: {error.strerror}") from None
+
+
+def _shown(path: Path) -> Path:
+    """The path as messages have it: from the working directory, where it lies below that."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _entry(entry: msgspec.Struct) -> dict[str, Json]:

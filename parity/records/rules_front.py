@@ -168,7 +168,8 @@ def second_person(page: Page) -> Faults:
     front = page.front
     if front.decided is not None and front.decided.by == front.proposed.by and not front.decided.solo:
         yield Fault(
-            page.line("decided"), f"{front.decided.by} proposed and decided this without 'solo: true'"
+            page.line("decided"),
+            f"{front.decided.by} proposed and decided this: somebody else decides, or --solo says so",
         )
 
 

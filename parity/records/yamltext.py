@@ -93,6 +93,8 @@ def read(text: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise Fault(error.problem or "is not YAML", 1 if mark is None else mark.line + 1) from None
+    except RecursionError:
+        raise Fault("is nested too deeply", 1) from None
     except (yaml.YAMLError, ValueError) as error:
         raise Fault(f"is not YAML: {str(error).splitlines()[0]}", 1) from None
     finally:

@@ -210,7 +210,8 @@ def test_one_person_alone_has_to_say_so(tmp_path: Path) -> None:
     text = written(drafted(tmp_path, measured(MIRRORED)))
 
     with pytest.raises(
-        RecordError, match=r"null-block.md:\d+: @maintainers proposed and decided .*\[second-person\]"
+        RecordError,
+        match=r"null-block.md:\d+: @maintainers proposed and decided .*--solo says so \[second-person\]",
     ):
         accepted(raw(text), ground(tmp_path), by="@maintainers", today=TODAY, solo=False)
     after = accepted(raw(text), ground(tmp_path), by="@maintainers", today=TODAY, solo=True)

@@ -63,6 +63,8 @@ def test_text_that_looks_like_another_type_is_quoted() -> None:
         ("a: 1\nb: !!python/object:os.system x\n", 2, ""),
         ("a: 1\nb: 2026-99-99\n", 1, "is not YAML"),
         ("a: 1\n---\nb: 1\n", 2, ""),
+        ("a: " + "[" * 2000 + "]" * 2000, 1, "nest"),
+        ("a: " + "[" * 990 + "]" * 990, 1, "nest"),
     ],
 )
 def test_a_fault_names_its_line(text: str, line: int, message: str) -> None:
