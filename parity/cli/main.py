@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -53,6 +54,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitCode.OK)
+    except Exception:  # noqa: BLE001 - a fault of our own: everything that helps to mend it, and its exit code
+        traceback.print_exc()
+        print(
+            "parity: a fault of our own, shown above; nothing was concluded — please report it",
+            file=sys.stderr,
+        )
+        return int(ExitCode.HARNESS)
 
 
 if __name__ == "__main__":
