@@ -108,8 +108,7 @@ def decode(level: str, raw: Any) -> Observation:
 
 def plain(observation: Observation) -> dict[str, Any]:
     """The observation as plain JSON values, fields in declared order."""
-    value = msgspec.to_builtins(observation)
-    assert isinstance(value, dict)
+    value: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(observation))
     return value
 
 

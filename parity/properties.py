@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from parity import shapes
 from parity.finding import Broken
-from parity.observation import Observation, PlanOk, Schedule, Step
+from parity.observation import Observation, PlanOk, Schedule, Step, plain
 from parity.scenario import Config, Timeline
 
 Check = Callable[[Config, Observation, Timeline | None], Broken | None]
@@ -61,15 +61,18 @@ def label_within_usable(config: Config, observation: Observation, timeline: Time
 
 
 def terminates(config: Config, observation: Observation, timeline: Timeline | None) -> Broken | None:
-    """A timeline must come to its end: not in a stall, a livelock, at the step limit or by an error."""
+    """A timeline must come to its end: not in a stall, a livelock, at the step limit or by an error.
+
+    The value is the whole end, so that it tells how many tokens each request got until then.
+    """
     del config, timeline
     if not isinstance(observation, Schedule) or observation.end.kind not in ENDINGS_THAT_BREAK:
         return None
     window = closing_steps(observation)
     return Broken(
         property="terminates",
-        at="end.kind",
-        value=observation.end.kind,
+        at="end",
+        value=plain(observation)["end"],
         event=f"end:{observation.end.kind}",
         kind="broken",
         role="+".join(shapes.roles_left(observation, window)) or "-",

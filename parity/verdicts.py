@@ -7,6 +7,7 @@ gives the counts and the exit code; `decide` is both in one.
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -123,7 +124,9 @@ def _decide_mirrored(finding: Finding, judged: Judged, book: Book, context: Cont
             continue
         if (claim.at, claim.oracle, claim.subject) != (finding.at, finding.oracle, finding.subject):
             return _changed(
-                finding, record, f"the exemplar was recorded with {claim.oracle} and {claim.subject}"
+                finding,
+                record,
+                f"the exemplar was recorded with {json.dumps(claim.oracle)} and {json.dumps(claim.subject)}",
             )
     return _covered(finding, record, context)
 

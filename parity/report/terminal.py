@@ -16,7 +16,7 @@ STYLES = {
     Verdict.VOID: "bold magenta",
     Verdict.FLAKY: "bold magenta",
 }
-MAX_VALUE = 48  # characters of a value in a line
+MAX_VALUE = 80  # characters of a value in a line
 
 Line = tuple[ScenarioResult, Decided]
 

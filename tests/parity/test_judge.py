@@ -105,7 +105,7 @@ def test_a_timeline_is_judged_by_its_own_level_and_not_as_a_plan() -> None:
 
     judged = judge(case(level="schedule"), plays(stalled), plays(stalled))
 
-    assert brief(judged) == [("mirrored", "terminates", "end.kind")]
+    assert brief(judged) == [("mirrored", "terminates", "end")]
 
 
 def test_the_same_shape_in_another_scenario_has_the_same_fingerprint() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from parity.levels import PROPERTIES
-from parity.observation import PlanError, Schedule
+from parity.observation import PlanError, Schedule, plain
 from parity.properties import CHECKS, broken_properties
 from parity.scenario import Config
 from tests.records.miniature import FIRST, LAST, config, empty_step, plan, schedule, step
@@ -81,9 +81,12 @@ def test_a_waived_property_is_not_judged() -> None:
 
 @pytest.mark.parametrize("end", ["stall", "livelock", "limit", "error"])
 def test_every_ending_but_done_and_refused_breaks_terminates(end: str) -> None:
-    item = only(schedule(FIRST, end=end, period=1 if end == "livelock" else None))
+    played = schedule(FIRST, end=end, period=1 if end == "livelock" else None)
 
-    assert (item.property, item.at, item.value, item.event) == ("terminates", "end.kind", end, f"end:{end}")
+    item = only(played)
+
+    assert (item.property, item.at, item.event) == ("terminates", "end", f"end:{end}")
+    assert item.value == plain(played)["end"]
 
 
 def test_a_timeline_that_ends_keeps_its_promises() -> None:
