@@ -35,6 +35,10 @@ class _Broken(Exception):
     """The process can no longer be trusted; the text says how."""
 
 
+class _Refused(Exception):
+    """The driver could not play the scenario and said so; the process is sound and goes on."""
+
+
 class Limits(msgspec.Struct, frozen=True):
     """How long to wait, in seconds: for the first hello (imports included), and between two lines."""
 
@@ -78,7 +82,7 @@ class ProcessSide:
         if not self._hello:
             try:
                 self._hello = self._handshake()
-            except _Broken as error:
+            except (_Broken, _Refused) as error:
                 self._kill()
                 raise OracleError(
                     f"{self._name} did not start: {error}", hint="run `parity oracle verify`"
@@ -100,6 +104,8 @@ class ProcessSide:
         steps: list[dict[str, Any]] = []
         try:
             return self._collect(scenario, steps)
+        except _Refused as refusal:
+            return _failure(str(refusal), steps)
         except _Broken as error:
             first = str(error)
         self._kill()
@@ -112,6 +118,8 @@ class ProcessSide:
             self._hello = self._handshake()
             self._send("run", scenario)
             return self._collect(scenario, steps)
+        except _Refused as refusal:
+            return _failure(str(refusal), steps)
         except _Broken as error:
             self._kill()
             return _failure(f"{error} (also after a restart; before it: {first})", steps)
@@ -201,7 +209,7 @@ class ProcessSide:
         if "error" in message:
             error = message["error"]
             text = error.get("message") if isinstance(error, dict) else error
-            raise _Broken(f"the driver failed: {text}")
+            raise _Refused(f"the driver failed: {text}")
         return message
 
     def _exit_code(self) -> str:

@@ -168,7 +168,6 @@ def test_a_side_that_dies_again_fails_the_scenario_and_is_not_started_a_third_ti
     [
         ("not-json", "not JSON"),
         ("wrong-seq", "out of turn"),
-        ("driver-error", "KeyError"),
         ("wrong-shape", "does not fit the schema"),
     ],
 )
@@ -181,6 +180,17 @@ def test_a_broken_protocol_fails_the_scenario(open_side: Open, vice: str, says: 
     assert play.observation is None
     assert play.failure is not None
     assert says in play.failure
+
+
+def test_a_driver_that_cannot_play_a_scenario_says_so_and_goes_on(open_side: Open, tmp_path: Path) -> None:
+    side = open_side("driver-error")
+
+    for _ in range(3):
+        side.begin(PLAN)
+        play = side.finish()
+        assert play.failure == "the driver failed: KeyError: 'config'"
+
+    assert starts(tmp_path) == 1
 
 
 def test_a_hang_is_bounded_and_keeps_the_steps_so_far(open_side: Open) -> None:

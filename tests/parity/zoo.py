@@ -87,6 +87,7 @@ def answer(vice: str, start: int, seq: int, level: str) -> None:
         say(seq=seq + 100, end=PLAN)
     if vice == "driver-error":
         say(seq=seq, error={"kind": "driver", "message": "KeyError: 'config'"})
+        return
     if vice == "wrong-shape":
         say(seq=seq, end={"status": "ok", "num_blocks": "four"})
     if vice == "chatty":
