@@ -1,7 +1,7 @@
 """Block tables: which blocks hold the keys and values of which request.
 
 A table is append-only; its blocks are, in order, those found in the prefix cache and those taken new. The
-first `num_cached` of them have a key (or, for a prompt beyond `max_model_len`, never will).
+first `num_cached` of them have a key (or, without caching or beyond `max_model_len`, never will).
 Mirrors vllm/v1/core/kv_cache_manager.py::KVCacheManager with one group of full attention.
 """
 
@@ -75,10 +75,8 @@ class KVManager:
             pool.touch(found)
             table.extend(found)
             self.num_cached[request.id] = len(found)
-        if missing > 0:
-            table.extend(pool.take(missing))
-        if pool.enable_caching:
-            self._cache_full_blocks(request, table, num_tokens)
+        table.extend(pool.take(missing))
+        self._cache_full_blocks(request, table, num_tokens)
         return True
 
     def free(self, request: Request) -> None:
