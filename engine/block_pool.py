@@ -33,11 +33,9 @@ class BlockPool:
     __slots__ = ("cached", "enable_caching", "free", "hash_of", "num_blocks", "ref_counts")
 
     def __init__(self, num_blocks: int, enable_caching: bool) -> None:
-        if num_blocks < 1:
-            raise ValueError(f"a pool of {num_blocks} blocks has no room for the null block")
         self.num_blocks = num_blocks
         self.enable_caching = enable_caching
-        self.free: OrderedDict[int, None] = OrderedDict.fromkeys(range(1, num_blocks))
+        self.free: OrderedDict[int, None] = OrderedDict.fromkeys(range(NULL_BLOCK + 1, num_blocks))
         self.ref_counts: dict[int, int] = {}
         self.hash_of: dict[int, BlockHash] = {}
         self.cached: dict[BlockHash, list[int]] = {}
@@ -49,12 +47,9 @@ class BlockPool:
     def take(self, count: int) -> list[int]:
         """`count` blocks from the front of the free queue, each with one reference and without a cache key.
 
-        Raises ValueError when there are not as many. Mirrors ::BlockPool.get_new_blocks.
+        Raises KeyError when there are not as many. Mirrors ::BlockPool.get_new_blocks.
         """
-        free = self.free
-        if count > len(free):
-            raise ValueError(f"cannot take {count} of {len(free)} free blocks")
-        taken = [free.popitem(last=False)[0] for _ in range(count)]
+        taken = [self.free.popitem(last=False)[0] for _ in range(count)]
         for block in taken:
             if block in self.hash_of:
                 self._evict(block)
@@ -74,23 +69,19 @@ class BlockPool:
     def release(self, blocks: Iterable[int]) -> None:
         """Drop one reference of each block, in eviction order (the first is to be taken first).
 
-        With caching on, blocks without a key go to the front of the queue, in the order given, and keyed
-        ones to the back; with caching off all go to the back. Mirrors ::BlockPool.free_blocks.
+        With caching on, a block without a key goes to the front of the queue, and keyed ones to the back; with
+        caching off all go to the back. Mirrors ::BlockPool.free_blocks for the blocks of one request, of which
+        at most the last is without a key.
         """
         counts, free = self.ref_counts, self.free
-        unkeyed: list[int] = []
         for block in blocks:
             if counts[block] > 1:
                 counts[block] -= 1
                 continue
             del counts[block]
-            if self.enable_caching and block not in self.hash_of:
-                unkeyed.append(block)
-            else:
-                free[block] = None
-        for block in reversed(unkeyed):
             free[block] = None
-            free.move_to_end(block, last=False)
+            if self.enable_caching and block not in self.hash_of:
+                free.move_to_end(block, last=False)
 
     def evictable(self, blocks: Sequence[int]) -> int:
         """How many of `blocks` are free now and would leave the queue when touched."""
@@ -100,15 +91,13 @@ class BlockPool:
     def lookup(self, key: BlockHash) -> int | None:
         """The block first inserted under `key`, or None. Mirrors ::BlockHashToBlockMap.get_one_block."""
         blocks = self.cached.get(key)
-        return blocks[0] if blocks else None
+        return None if blocks is None else blocks[0]
 
     def insert(self, block: int, key: BlockHash) -> None:
         """Make a full block findable under `key`; equal blocks are not merged, tables are append-only.
 
         Mirrors ::BlockPool.cache_full_blocks for one block.
         """
-        if block in self.hash_of:
-            raise AssertionError(f"block {block} already has a cache key")
         self.hash_of[block] = key
         self.cached.setdefault(key, []).append(block)
 
@@ -126,7 +115,6 @@ class BlockPool:
     def _evict(self, block: int) -> None:
         key = self.hash_of.pop(block)
         blocks = self.cached[key]
-        if len(blocks) == 1:
+        blocks.remove(block)
+        if not blocks:
             del self.cached[key]
-        else:
-            blocks.remove(block)

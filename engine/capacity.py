@@ -66,7 +66,7 @@ def plan(config: EngineConfig, policies: Policies) -> Plan:
         _check_batching(config, limit, warnings)
         max_model_len = _fit(config, limit, policies)
     except _RefusalError as refusal:
-        return PlanRefused(sorted(set(warnings)), refusal.kind, refusal.estimate)
+        return PlanRefused(warnings, refusal.kind, refusal.estimate)
     return _describe(config, max_model_len, warnings)
 
 
@@ -114,7 +114,7 @@ def _fit(config: EngineConfig, limit: int, policies: Policies) -> int:
         return fitting
     if memory <= 0:
         raise _RefusalError("no-kv-cache-memory")
-    if blocks_for(limit, config.block_size) * per_block > memory:
+    if fitting < limit:
         raise _RefusalError("kv-cache-too-small", fitting if fitting > 0 else None)
     return limit
 
@@ -141,7 +141,7 @@ def _describe(config: EngineConfig, max_model_len: int, warnings: list[str]) -> 
             usable,
         )
     return PlanOk(
-        warnings=sorted(set(warnings)),
+        warnings=warnings,
         bytes_per_block=config.bytes_per_block,
         num_blocks=num_blocks,
         usable_blocks=usable,

@@ -1,7 +1,7 @@
 """Block tables: which blocks hold the keys and values of which request.
 
 A table is append-only; its blocks are, in order, those found in the prefix cache and those taken new. The
-first `num_cached` of them have a key (or, for a prompt beyond `max_model_len`, never will).
+first `num_cached` of them have a key (or, without caching or beyond `max_model_len`, never will).
 Mirrors vllm/v1/core/kv_cache_manager.py::KVCacheManager with one group of full attention.
 """
 
@@ -32,7 +32,7 @@ class KVManager:
         Mirrors ::KVCacheManager.get_computed_blocks: a request that skips reading finds nothing.
         """
         found: list[int] = []
-        if not (self.pool.enable_caching and request.reads_cache):
+        if not request.reads_cache:
             return found
         for key in request.block_hashes[: (request.num_tokens - 1) // self.block_size]:
             block = self.pool.lookup(key)
@@ -60,14 +60,14 @@ class KVManager:
         pool, size, limit = self.pool, self.block_size, self.max_model_len
         table = self.tables.get(request.id)
         held = len(found) + (len(table) if table else 0)
-        computed = min(request.num_computed_tokens + len(found) * size, limit)
-        spare = pool.num_free_blocks - pool.evictable(found) if found else pool.num_free_blocks
+        num_tokens = request.num_computed_tokens + len(found) * size + num_new_tokens
+        spare = pool.num_free_blocks - pool.evictable(found)
         if keep_watermark:
             spare -= self.watermark_blocks
-        if full_sequence_must_fit and max(blocks_for(min(request.num_tokens, limit), size) - held, 0) > spare:
+        if full_sequence_must_fit and blocks_for(min(request.num_tokens, limit), size) - held > spare:
             return False
-        missing = blocks_for(min(computed + num_new_tokens, limit), size) - held
-        if max(missing, 0) > spare:
+        missing = blocks_for(min(num_tokens, limit), size) - held
+        if missing > spare:
             return False
         if table is None:
             table = self.tables[request.id] = []
@@ -75,10 +75,8 @@ class KVManager:
             pool.touch(found)
             table.extend(found)
             self.num_cached[request.id] = len(found)
-        if missing > 0:
-            table.extend(pool.take(missing))
-        if pool.enable_caching:
-            self._cache_full_blocks(request, table, min(computed + num_new_tokens, request.num_tokens))
+        table.extend(pool.take(missing))
+        self._cache_full_blocks(request, table, num_tokens)
         return True
 
     def free(self, request: Request) -> None:
@@ -95,8 +93,6 @@ class KVManager:
         """
         full = num_tokens // self.block_size
         done = self.num_cached.get(request.id, 0)
-        if done >= full:
-            return
-        for block, key in zip(table[done:full], request.block_hashes[done:full], strict=False):
+        for block, key in zip(table[done:full], request.block_hashes[done:], strict=False):
             self.pool.insert(block, key)
         self.num_cached[request.id] = full

@@ -22,18 +22,18 @@ class StepPlan:
 
     `scheduled` maps request ids to tokens, in the order of scheduling; `budget` is what is left of the
     step's tokens. `admitted` are those that entered the running list, each with the tokens that the prefix
-    cache supplied; `resumed` says which of them had been preempted before. `preempted` counts from the step
-    before, so that those of a reset are in it.
+    cache supplied; `resumed` says which of them had been preempted before. `preempted` are those of this step
+    in order, after those of a reset before it.
     """
 
     __slots__ = ("admitted", "budget", "preempted", "resumed", "scheduled")
 
-    def __init__(self, budget: int) -> None:
+    def __init__(self, budget: int, preempted: list[str]) -> None:
         self.budget = budget
+        self.preempted = preempted
         self.scheduled: dict[str, int] = {}
         self.admitted: dict[str, int] = {}
         self.resumed: list[str] = []
-        self.preempted: list[str] = []
 
 
 class Scheduler:
@@ -93,26 +93,21 @@ class Scheduler:
         """Empty the prefix cache; without `preempt_running` it is refused while a block is in use.
 
         The youngest is preempted first, so that the queue's front keeps the running order.
-        Raises RuntimeError when blocks are in use although nothing runs. Mirrors ::reset_prefix_cache.
+        Mirrors ::reset_prefix_cache.
         """
         if preempt_running:
             while self.running:
                 self._preempt(self.running.pop())
-        done = self.pool.reset()
-        if preempt_running and not done:
-            raise RuntimeError("the prefix cache cannot be reset: blocks are in use and nothing runs")
-        return done
+        return self.pool.reset()
 
     def schedule(self) -> StepPlan:
         """Decide one step and count its tokens as computed. Mirrors ::schedule and ::_update_after_schedule."""
-        step = StepPlan(self.token_budget)
+        step = StepPlan(self.token_budget, self._preempted)
         if self._schedule_running(step):
             self._schedule_waiting(step)
-        if sum(step.scheduled.values()) > self.token_budget or step.budget < 0:
-            raise AssertionError("a step scheduled more tokens than its budget")
         for request_id, num_tokens in step.scheduled.items():
             self.requests[request_id].num_computed_tokens += num_tokens
-        step.preempted, self._preempted = self._preempted, []
+        self._preempted = []
         return step
 
     def update_from_output(self, step: StepPlan, tokens: Mapping[str, int]) -> list[Request]:
