@@ -9,7 +9,7 @@ import msgspec
 
 from engine import capacity
 from engine.policies import Policies, resolve
-from engine.timeline import Timeline
+from engine.timeline import play
 from engine.wire import EngineConfig, ScenarioSpec
 
 
@@ -35,7 +35,7 @@ def observe(
         outputs = [[request.id, 0] for request in spec.timeline.requests]
         end = {"kind": "refused", "period": None, "error": None, "outputs": outputs}
         return {"plan": plain(plan), "steps": [], "end": end}
-    steps, end = Timeline(spec.config, plan, spec.timeline).play(on_step)
+    steps, end = play(spec.config, plan, spec.timeline, on_step)
     return {"plan": plain(plan), "steps": steps, "end": end}
 
 

@@ -24,6 +24,19 @@ End = dict[str, Any]
 OnStep = Callable[[Step], None]
 
 
+def play(
+    config: EngineConfig, plan: PlanOk, spec: TimelineSpec, on_step: OnStep | None = None
+) -> tuple[list[Step], End]:
+    """Every step until the timeline ends, and its end; a scheduler that cannot even be built ends it with `error`."""
+    try:
+        timeline = Timeline(config, plan, spec)
+    except Exception as error:  # noqa: BLE001 - an engine that raises is an observation
+        logger.error("before the first step: %s: %s", type(error).__name__, error)
+        outputs = [[request.id, 0] for request in spec.requests]
+        return [], {"kind": "error", "period": None, "error": type(error).__name__, "outputs": outputs}
+    return timeline.play(on_step)
+
+
 class Timeline:
     """One scheduler and what is still to happen to it. `play` may be called once."""
 
