@@ -39,7 +39,8 @@ PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
 PIP_INSTALL = (*PIP, "install", "--no-deps", "--progress-bar", "off", "--no-warn-script-location")
 
 _FIND_ROOT = 'root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")\n'
-_OWN_CODE = 'export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"\n'
+# The caller's PYTHONPATH is dropped: a foreign module of a dependency's name would come before the locked one.
+_OWN_CODE = 'export PYTHONPATH="$root"\n'
 # -P keeps the working directory, which may be another clone, out of the way of this clone's code.
 PARITY_SCRIPT = (
     "#!/bin/sh\n# The command of this clone: its own code, in its environment.\n"

@@ -114,7 +114,7 @@ def check_space(folder: Path) -> None:
 
 
 def _install(root: Path, pin: Pin, folder: Path, wheel: Path | None, progress: Progress) -> None:
-    progress.say(f"installing the oracle {pin.name}: about two minutes, 2.4 GB in {folder}")
+    progress.say(f"installing the oracle {pin.name}: about two minutes, 2.1 GB in {folder}")
     discard(folder)
     check_space(folder)
     python = make_venv(folder, progress)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from parity.scenario import Config, Model, NonNegative, Positive
+from parity.scenario import MAX_BLOCKS, Config, Model, NonNegative, Positive
 
 MAX_STEPS = 2000
 
@@ -21,7 +21,7 @@ class ConfigForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str
     dtype: Literal["float32", "float16", "bfloat16"] = "float32"
     block_size: Positive = 16
-    num_blocks: NonNegative | None = None
+    num_blocks: Annotated[int, Meta(ge=0, le=MAX_BLOCKS)] | None = None
     kv_cache_memory_bytes: NonNegative = 1 << 30
     max_model_len: Positive | Literal["auto"] = "auto"
     max_num_seqs: Positive = 16
@@ -38,6 +38,11 @@ def config_defaults() -> dict[str, Any]:
     """Every key of `config` that has a default, with it, in the order of docs/config.md."""
     fields = msgspec.structs.fields(ConfigForm)
     return {field.name: field.default for field in fields if not field.required}
+
+
+def smallest_block_bytes(model: Model, block_size: int) -> int:
+    """Bytes of a block of the narrowest dtype, keys and values over all layers: a bound on how many there can be."""
+    return 2 * 2 * model.num_layers * model.num_kv_heads * model.head_size * block_size
 
 
 def build_config(form: ConfigForm, model: Model) -> Config:

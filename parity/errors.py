@@ -7,6 +7,7 @@ ParityError
 ├── InconclusiveError    2  nothing could be concluded
 │   ├── OracleError         the oracle is missing, is not the pin, died or broke the protocol
 │   └── RunFileError        a run file could not be written, or has no footer
+├── Interrupted        130  stopped by Ctrl-C or a signal in the middle of a run
 └── HarnessError        70  a fault of our own
 
 Every error is rendered by the command line as one line: what happened, and what to do about it.
@@ -26,6 +27,7 @@ class ExitCode(IntEnum):
     INCONCLUSIVE = 2
     USAGE = 64
     HARNESS = 70
+    INTERRUPTED = 130
 
 
 class ParityError(Exception):
@@ -76,6 +78,12 @@ class OracleError(InconclusiveError):
 
 class RunFileError(InconclusiveError):
     """A run file that could not be written whole, or cannot be trusted."""
+
+
+class Interrupted(ParityError):
+    """A run that somebody stopped; the message says where what was played is."""
+
+    exit_code = ExitCode.INTERRUPTED
 
 
 class HarnessError(ParityError):

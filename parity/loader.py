@@ -10,13 +10,13 @@ import re
 from pathlib import Path, PurePosixPath
 
 from parity.decode import decode
-from parity.defaults import build_config
+from parity.defaults import build_config, smallest_block_bytes
 from parity.document import Fault, Mapping, dotted, line_at, nearest, parse
 from parity.errors import ScenarioError
 from parity.form import ScenarioForm
 from parity.levels import FAMILIES, PROPERTIES
 from parity.models import model
-from parity.scenario import Case, Scenario, Waiver
+from parity.scenario import MAX_BLOCKS, Case, Scenario, Waiver
 from parity.sweep import Expanded, expand
 from parity.timeline import build_timeline
 
@@ -81,6 +81,13 @@ def _scenario(form: ScenarioForm, id_: str) -> Scenario:
         shape = model(form.config.model)
     except Fault as fault:
         raise Fault(fault.message, ("config", "model"), hint=fault.hint) from None
+    most = form.config.kv_cache_memory_bytes // smallest_block_bytes(shape, form.config.block_size)
+    if form.config.num_blocks is None and most > MAX_BLOCKS:
+        raise Fault(
+            f"{form.config.kv_cache_memory_bytes} bytes make up to {most} blocks of this model",
+            ("config", "kv_cache_memory_bytes"),
+            hint=f"a scenario has at most {MAX_BLOCKS} blocks",
+        )
     timeline = None if form.level == "plan" else build_timeline(form, shape.vocab_size)
     return Scenario(id=id_, level=form.level, config=build_config(form.config, shape), timeline=timeline)
 

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 from parity.errors import UsageError
+from parity.runlog import is_special
 
 FOLDER = "runs"
 LATEST = "run.jsonl"
@@ -17,12 +18,18 @@ GIT_SECONDS = 10
 
 
 def run_path(root: Path, out: Path | None) -> Path:
-    """The file that a run will write: `out`, or a new one in `runs/`. Raises UsageError where a file is already."""
+    """The file that a run will write: `out`, or a new one in `runs/`.
+
+    Raises UsageError where anything is already, but for a device or a pipe, which can be written to and not replaced.
+    """
     if out is not None:
-        if out.is_file():
+        place = out.resolve()
+        if place.is_dir():
+            raise UsageError(f"{out} is a folder", hint="name a file in it with --out")
+        if place.exists() and not is_special(place):
             raise UsageError(f"{out} exists already", hint="name another file with --out, or move it away")
-        return out
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
+        return place
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
     return root / FOLDER / f"{stamp}-{os.getpid()}.jsonl"
 
 

@@ -7,6 +7,7 @@ step, so that a run that is cut short never replaces one that was whole.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -121,7 +122,18 @@ class Writer:
         self._scenarios = 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._part.open("wb", buffering=0)
+            if path.exists() and not is_special(path):
+                number = errno.EISDIR if path.is_dir() else errno.EEXIST
+                raise OSError(number, os.strerror(number))
+        except OSError as error:
+            raise _cannot("be written", self._part, error) from None
+        try:
+            self._file = self._part.open("wb" if self._part == path else "xb", buffering=0)
+        except FileExistsError:
+            raise RunFileError(
+                f"there is an unfinished run in {self._part}, or one that is under way",
+                hint="move it away, or name another file with --out",
+            ) from None
         except OSError as error:
             raise _cannot("be written", self._part, error) from None
         try:
@@ -163,9 +175,15 @@ class Writer:
                 os.fsync(self._file.fileno())
             self._file.close()
             if self._part != self.path:
-                self._part.replace(self.path)
+                os.link(self._part, self.path)  # unlike a rename it never replaces what came there meanwhile
+                self._part.unlink()
         except OSError as error:
             raise _cannot("be finished", self.path, error) from None
+
+    @property
+    def unfinished(self) -> Path:
+        """Where the lines are while the run is not finished."""
+        return self._part
 
     def close(self) -> None:
         """Leaves what was written under the name of an unfinished run; nothing after `finish`."""
@@ -272,17 +290,22 @@ def _incomplete(path: Path) -> RunFileError:
     )
 
 
+def is_special(path: Path) -> bool:
+    """Whether there is a device, a pipe or the like at `path`: something to write to, and never to replace."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 def _part_of(path: Path) -> Path:
     """Where an unfinished run is written: beside the file, or the place itself where it is a device or a pipe."""
-    try:
-        special = not stat.S_ISREG(path.stat().st_mode)
-    except OSError:
-        special = False
-    return path if special else path.with_name(path.name + PART)
+    return path if is_special(path) else path.with_name(path.name + PART)
 
 
 def _cannot(what: str, path: Path, error: OSError) -> RunFileError:
     reason = error.strerror or type(error).__name__
-    return RunFileError(
-        f"the run file {path} cannot {what}: {reason}", hint="free space or name another with --out"
-    )
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    hint = "free some space, or name a file elsewhere with --out" if full else "name another file with --out"
+    return RunFileError(f"the run file {path} cannot {what}: {reason}", hint=hint)

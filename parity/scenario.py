@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+MAX_BLOCKS = 2**21  # both sides hold an object a block: more is a hang, not a scenario
 NonNegative = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 TokenIds = list[NonNegative]
@@ -39,7 +40,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: Model
     dtype: Literal["float32", "float16", "bfloat16"]
     block_size: Positive  # tokens
-    num_blocks: NonNegative | None
+    num_blocks: Annotated[int, Meta(ge=0, le=MAX_BLOCKS)] | None
     kv_cache_memory_bytes: NonNegative
     max_model_len: Positive | Literal["auto"]  # tokens
     max_num_seqs: Positive

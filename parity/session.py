@@ -16,7 +16,7 @@ from oracle.pins import Pin
 from oracle.verify import Measured
 from parity import runlog
 from parity.engine_side import EngineSide
-from parity.errors import InconclusiveError, UsageError
+from parity.errors import InconclusiveError, Interrupted, UsageError
 from parity.finding import Judged, Outcome, Plays, ScenarioResult
 from parity.judge import judge
 from parity.oracle_side import find_pin, measure_oracle, start_oracle
@@ -51,7 +51,11 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A finished run. `start_seconds` is what the oracle's imports took, `seconds` what came after them."""
+    """A finished run.
+
+    `start_seconds` is what the oracle's imports took, `wall_seconds` the whole suite after them; the sides play at
+    once, so the harness's own share in `seconds` is what the slower one leaves of it.
+    """
 
     pin: runlog.Pin
     measured: Measured
@@ -60,6 +64,7 @@ class Run(msgspec.Struct, frozen=True):
     policies: dict[str, str]
     outcome: Outcome
     seconds: runlog.Seconds
+    wall_seconds: float
     start_seconds: float
     path: Path
 
@@ -98,7 +103,12 @@ def run(ask: Ask, progress: RunProgress) -> Run:
         header = _header(ask, claimed, hello)
         writer = stack.enter_context(runlog.Writer(path, header))
         session = _Session(ask, records, suite, oracle, writer)
-        outcome, seconds = session.play(chosen, progress)
+        try:
+            outcome, seconds, wall = session.play(chosen, progress)
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"interrupted; what was played so far is in {writer.unfinished}, which is no finished run"
+            ) from None
         if not outcome.scenarios:
             raise InconclusiveError("nothing was examined")
         writer.finish(outcome, seconds)
@@ -112,6 +122,7 @@ def run(ask: Ask, progress: RunProgress) -> Run:
         policies=ask.policies,
         outcome=outcome,
         seconds=seconds,
+        wall_seconds=wall,
         start_seconds=start_seconds,
         path=path,
     )
@@ -178,14 +189,15 @@ class _Session:
         self._writer = writer
         self._seconds = {"oracle": 0.0, "subject": 0.0}
 
-    def play(self, chosen: Sequence[Case], progress: RunProgress) -> tuple[Outcome, runlog.Seconds]:
+    def play(self, chosen: Sequence[Case], progress: RunProgress) -> tuple[Outcome, runlog.Seconds, float]:
+        """The outcome, each side's seconds, and those of the whole."""
         began = time.perf_counter()
         book = Book(self._records, self._ask.policies)
         context = self._context()
         entries = list(self._diverging())
         subject = EngineSide(self._ask.policies)
         results: list[ScenarioResult] = []
-        with progress.playing(len(chosen) + len(entries)):
+        with progress.playing(len(chosen), len(entries)):
             for case in chosen:
                 judged, left, right = self._judge(case, subject)
                 result = decide_scenario(judged, book, context)
@@ -197,7 +209,9 @@ class _Session:
                 replays.append(self._replay(record, entry))
                 progress.played()
         outcome = conclude(results, book, context, replays)
-        return outcome, runlog.Seconds(harness=time.perf_counter() - began, **self._seconds)
+        wall = time.perf_counter() - began
+        own = max(0.0, wall - max(self._seconds.values()))
+        return outcome, runlog.Seconds(harness=own, **self._seconds), wall
 
     def _context(self) -> Context:
         return Context(

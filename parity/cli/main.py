@@ -7,13 +7,15 @@ imported inside `execute`, so that `parity --help` stays fast.
 from __future__ import annotations
 
 import argparse
-import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from types import FrameType
 from typing import NoReturn
 
 from parity.cli import check, oracle, record, run, schema, show
+from parity.cli.output import until_the_reader_leaves
 from parity.errors import ExitCode, ParityError
 
 VERBS = (run, check, show, record, oracle, schema)
@@ -25,6 +27,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {message} — see '{self.prog} --help'", file=sys.stderr)
         raise SystemExit(ExitCode.USAGE)
+
+
+def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
+    """SIGTERM as Ctrl-C: the oracle's process is ended and what was played stays."""
+    raise KeyboardInterrupt
 
 
 def build_parser() -> Parser:
@@ -43,17 +50,17 @@ def build_parser() -> Parser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, terminate)
+    code = int(ExitCode.OK)  # what a verb ends with whose reader left, unless its verdict must survive that
     try:
-        return int(args.execute(args))
+        with until_the_reader_leaves():
+            code = int(args.execute(args))
     except ParityError as error:
         print(f"parity: {error}", file=sys.stderr)
         return int(error.exit_code)
     except KeyboardInterrupt:
-        print("parity: interrupted; what was played so far is in the run file", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return int(ExitCode.OK)
+        print("parity: interrupted", file=sys.stderr)
+        return int(ExitCode.INTERRUPTED)
     except Exception:  # noqa: BLE001 - a fault of our own: everything that helps to mend it, and its exit code
         traceback.print_exc()
         print(
@@ -61,6 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return int(ExitCode.HARNESS)
+    return code
 
 
 if __name__ == "__main__":

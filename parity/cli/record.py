@@ -43,7 +43,7 @@ def register(commands: Commands) -> None:
         actions,
         "refresh",
         "renew a record's anchors and generated part, or take up what a run measured (proposed again then)",
-        "parity record refresh auto-fit/null-block --from run.jsonl#auto-fit/one-block-high",
+        "parity record refresh auto-fit/null-block-counted --from run.jsonl#auto-fit/one-block-high/block-16",
         _refresh,
     )
     refresh.add_argument("id", metavar="ID", help="the record, as <area>/<slug>")
@@ -53,7 +53,7 @@ def register(commands: Commands) -> None:
         actions,
         "accept",
         "accept a proposed record; refused while the lint finds anything in it",
-        "parity record accept auto-fit/null-block --by @maintainers",
+        "parity record accept auto-fit/null-block-counted --by @maintainers",
         _accept,
     )
     accept.add_argument("id", metavar="ID", help="the record, as <area>/<slug>")
@@ -67,7 +67,7 @@ def register(commands: Commands) -> None:
     add_json(lint)
     list_ = verb(actions, "list", "list the records", "parity record list --json", _list)
     add_json(list_)
-    show = verb(actions, "show", "print one record", "parity record show auto-fit/null-block", _show)
+    show = verb(actions, "show", "print one record", "parity record show auto-fit/null-block-counted", _show)
     show.add_argument("id", metavar="ID", help="the record, as <area>/<slug>")
     add_json(show)
 

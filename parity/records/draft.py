@@ -88,6 +88,11 @@ def draft(measured: Measured, *, by: str, today: datetime.date, root: Path, upst
     """The front matter of a new record, proposed and undecided."""
     finding = measured.finding
     policy = measured.policy
+    if policy is not None and finding.attribution == "mirrored":
+        raise UsageError(
+            f"{measured.line.id}: a mirrored finding is no consequence of {policy}",
+            hint="take it from a run without --policy",
+        )
     is_default = policy is None
     return Front(
         title=_title(finding),

@@ -123,7 +123,8 @@ def to_record(raw: Raw) -> Record:
         front = msgspec.convert(raw.values, Front)
     except msgspec.ValidationError as error:
         message, keys = _explain(error)
-        raise RecordError(raw.path, message, line=raw.line(*keys)) from None
+        hint = "`parity record lint` says which keys and values a record takes"
+        raise RecordError(raw.path, message, line=raw.line(*keys), hint=hint) from None
     companion = read_companion(raw)
     if companion is not None:
         front = msgspec.structs.replace(front, exemplars=[*front.exemplars, *companion.exemplars])

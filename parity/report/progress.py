@@ -18,6 +18,10 @@ from rich.progress import (
 from parity.finding import ScenarioResult
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 class RunProgress:
     """Progress of one run. On a stderr that is no terminal it says one line a phase, so that a log stays short."""
 
@@ -39,10 +43,14 @@ class RunProgress:
             yield
 
     @contextmanager
-    def playing(self, total: int) -> Iterator[None]:
-        """Around the scenarios; `played` moves it on."""
+    def playing(self, scenarios: int, replays: int) -> Iterator[None]:
+        """Around the scenarios, and the replays of what records say of other policies; `played` moves it on."""
+        total = scenarios + replays
         if not self._console.is_terminal:
-            self._console.print(f"playing {total} scenarios on both sides …", highlight=False)
+            what = counted(scenarios, "scenario")
+            if replays:
+                what += f" and {counted(replays, 'recorded divergence')}"
+            self._console.print(f"playing {what} on both sides …", highlight=False)
             yield
             return
         columns = (

@@ -39,7 +39,8 @@ def report(head: str, outcome: Outcome, foot: Sequence[str]) -> RenderableType:
 
 def counts(outcome: Outcome) -> Text:
     """The count of every verdict that occurs, the worst first, and how many scenarios were examined."""
-    text = Text(f"{len(outcome.scenarios)} examined: ")
+    examined = sum(result.verdict is not Verdict.VOID for result in outcome.scenarios)
+    text = Text(f"{examined} examined: ")
     for index, verdict in enumerate(verdict for verdict in Verdict if verdict.value in outcome.counts):
         text.append(", " if index else "")
         text.append(f"{outcome.counts[verdict.value]} {verdict.value}", style=_style(verdict))
@@ -47,7 +48,10 @@ def counts(outcome: Outcome) -> Text:
 
 
 def next_command(outcome: Outcome, run_file: str) -> str | None:
-    """The one command that helps most now; null when there is nothing to do."""
+    """The one command that helps most now; null when there is nothing to do.
+
+    What is ours is looked at first: a record is for what was understood, not for a fault that can be mended.
+    """
     for verdict in Verdict:
         for result in outcome.scenarios:
             if result.verdict is not verdict or verdict.passes:
@@ -55,13 +59,18 @@ def next_command(outcome: Outcome, run_file: str) -> str | None:
             decided = next((item for item in result.decided if item.verdict is verdict), None)
             if verdict is Verdict.VOID:
                 return "parity oracle verify"
-            if verdict is Verdict.NEW and decided is not None and decided.hint is None:
+            if verdict is Verdict.NEW and decided is not None and decided.hint is None and _is_known(decided):
                 return f"parity record new --from '{run_file}#{result.id}'"
-            return f"parity show {result.id}"
+            return f"parity show {result.id} --run {run_file}"
         for record in outcome.records:
             if record.verdict is verdict and not verdict.passes:
                 return f"parity record show {record.id}"
     return None
+
+
+def _is_known(decided: Decided) -> bool:
+    """Whether both sides alike, or upstream alone, break a promise: nothing that our engine could mend."""
+    return decided.finding.attribution in ("mirrored", "theirs")
 
 
 def _groups(results: Sequence[ScenarioResult]) -> Iterator[list[Line]]:

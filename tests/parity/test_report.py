@@ -89,8 +89,8 @@ def test_the_next_command_is_for_the_worst() -> None:
 
     assert next_command(outcome(result("a/b", Verdict.MATCH)), "run.jsonl") is None
     assert next_command(outcome(changed, new), "run.jsonl") == "parity record new --from 'run.jsonl#a/new'"
-    assert next_command(outcome(known), "run.jsonl") == "parity show a/known"
-    assert next_command(outcome(changed), "run.jsonl") == "parity show a/changed"
+    assert next_command(outcome(known), "run.jsonl") == "parity show a/known --run run.jsonl"
+    assert next_command(outcome(changed), "run.jsonl") == "parity show a/changed --run run.jsonl"
     assert next_command(outcome(new, void), "run.jsonl") == "parity oracle verify"
     assert (
         next_command(outcome(result("a/b", Verdict.MATCH), records=(stale,)), "run.jsonl")

@@ -5,8 +5,11 @@ The stand-in's observations are made before anything is planted, so what is plan
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
+import signal
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -19,8 +22,9 @@ from engine import capacity
 from engine.block_pool import BlockPool
 from oracle.verify import Measured
 from parity import session
-from parity.cli.main import main
+from parity.cli.main import main, terminate
 from parity.engine_side import EngineSide
+from parity.errors import Interrupted, RunFileError
 from parity.finding import Outcome, Verdict
 from parity.report.progress import RunProgress
 from parity.root import CODE_ROOT
@@ -246,7 +250,7 @@ def test_an_interrupted_run_keeps_what_was_played_and_is_no_run(checkout: Path) 
             if len(played) == 5:
                 raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted, match=r"out\.jsonl\.part"):
         run(Ask(root=checkout, out=checkout / "out.jsonl"), Stopper())
 
     part = checkout / "out.jsonl.part"
@@ -351,3 +355,95 @@ def test_a_mistake_on_the_command_line_is_one_line_and_64(
     assert says in shown.err
     assert len(shown.err.strip().splitlines()) == 1
     assert shown.out == ""
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "gone/../run.jsonl"])
+def test_no_spelling_of_a_path_overwrites_a_file(
+    name: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "run.jsonl").write_text("precious")
+
+    code = main(["run", "auto-fit/null-block", "--out", str(here / name)])
+
+    assert code == 64
+    assert (here / "run.jsonl").read_text() == "precious"
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_a_run_under_way_keeps_another_from_its_file(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "run.jsonl.part").write_text("of somebody else")
+
+    code = main(["run", "auto-fit/null-block", "--out", str(here / "run.jsonl")])
+
+    assert code == 2
+    assert (here / "run.jsonl.part").read_text() == "of somebody else"
+    assert "under way" in capsys.readouterr().err
+
+
+def test_a_file_that_appears_during_the_run_is_not_replaced(checkout: Path) -> None:
+    out = checkout / "out.jsonl"
+
+    class Meddler(RunProgress):
+        def played(self, _result: Any = None) -> None:
+            out.write_text("precious")
+
+    with pytest.raises(RunFileError, match="File exists"):
+        run(Ask(root=checkout, ids=("auto-fit/null-block",), out=out), Meddler())
+
+    assert out.read_text() == "precious"
+
+
+@pytest.mark.usefixtures("here")
+def test_a_folder_is_no_run_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "auto-fit/null-block", "--out", str(tmp_path)]) == 64
+    assert "is a folder" in capsys.readouterr().err
+
+
+def test_a_red_run_stays_red_when_its_reader_leaves(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("parity.cli.running.json.dump", leave)
+    monkeypatch.setattr("parity.cli.output.silence", lambda: None)
+
+    code = main(
+        [
+            "run",
+            "auto-fit/control",
+            "--policy",
+            "null-block-capacity=reserve",
+            "--json",
+            "--out",
+            str(here / "a"),
+        ]
+    )
+
+    assert code == 1
+
+
+def test_an_output_that_cannot_be_written_is_one_line(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("parity.cli.running.json.dump", full)
+    monkeypatch.setattr("parity.cli.output.silence", lambda: None)
+
+    code = main(["run", "auto-fit/null-block", "--json", "--out", str(here / "a")])
+
+    assert code == 2
+    assert "the output cannot be written: No space left on device" in capsys.readouterr().err
+
+
+def test_sigterm_ends_a_run_as_ctrl_c_does(checkout: Path) -> None:
+    class Killer(RunProgress):
+        def played(self, _result: Any = None) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        with pytest.raises(Interrupted):
+            run(Ask(root=checkout, ids=("auto-fit/null-block",), out=checkout / "a"), Killer())
+    finally:
+        signal.signal(signal.SIGTERM, before)
