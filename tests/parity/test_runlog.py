@@ -109,14 +109,23 @@ def test_each_scenario_is_on_the_disk_before_the_next_one_is_played(tmp_path: Pa
             assert len((tmp_path / "run.jsonl.part").read_bytes().splitlines()) == 1 + number
 
 
-def test_a_run_without_footer_is_incomplete_and_replaces_nothing(tmp_path: Path) -> None:
+def test_a_run_replaces_no_file(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     write(path)
     before = path.read_bytes()
 
-    write(path, finish=False)
+    with pytest.raises(RunFileError, match="File exists"):
+        write(path)
 
     assert path.read_bytes() == before
+
+
+def test_a_run_without_footer_is_incomplete_and_takes_no_name(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+
+    write(path, finish=False)
+
+    assert not path.exists()
     part = tmp_path / "run.jsonl.part"
     assert refused(part).startswith(f"incomplete run: {part} has no footer")
 
@@ -210,8 +219,6 @@ def test_a_full_disk_is_one_line() -> None:
 
 def test_a_disk_that_fills_up_later_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    write(path)
-    before = path.read_bytes()
     outcome = outcome_of()
     writer = Writer(path, HEADER)
     full = os.open("/dev/full", os.O_WRONLY)
@@ -221,7 +228,7 @@ def test_a_disk_that_fills_up_later_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(RunFileError, match="No space left on device"), writer:
         writer.scenario(outcome.scenarios[0], *PLAYED[0])
 
-    assert path.read_bytes() == before
+    assert not path.exists()
 
 
 def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
