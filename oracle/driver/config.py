@@ -1,12 +1,15 @@
 """From a scenario's configuration to a started upstream: its config objects, its KV cache, its scheduler.
 
-Everything is built afresh for every scenario, because upstream writes into its config objects (auto-fit
-into `max_model_len`, the platform into several settings). What was asked is read back afterwards: a
-setting that upstream changed silently is a fault of the driver's, never an observation.
+Nothing is shared between scenarios, because upstream writes into its config objects (auto-fit into
+`max_model_len`, the platform into several settings): all are built afresh, but for the model's, which is
+copied. What was asked is read back afterwards: a setting that upstream changed silently is a fault of the
+driver's, never an observation.
 """
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,13 +73,8 @@ def start(config: Config, model_folder: Path) -> Started:
 
 def build_config(config: Config, model_folder: Path) -> VllmConfig:
     """Upstream's config objects, in the order in which its own start-up makes and checks them."""
-    model_config = ModelConfig(
-        model=str(model_folder),
-        tokenizer=str(model_folder),
-        skip_tokenizer_init=True,
-        dtype=config.dtype,
-        max_model_len=AUTO if config.max_model_len == "auto" else config.max_model_len,
-    )
+    length = AUTO if config.max_model_len == "auto" else config.max_model_len
+    model_config = copy.deepcopy(_model_config(str(model_folder), config.dtype, length))
     cache_config = CacheConfig(
         block_size=config.block_size,
         enable_prefix_caching=config.enable_prefix_caching,
@@ -95,6 +93,18 @@ def build_config(config: Config, model_folder: Path) -> VllmConfig:
         async_scheduling=False,
     )
     return VllmConfig(model_config=model_config, cache_config=cache_config, scheduler_config=scheduler_config)
+
+
+@functools.lru_cache(maxsize=512)
+def _model_config(folder: str, dtype: str, max_model_len: int) -> ModelConfig:
+    """Upstream's model configuration, made once: reading the folder was half of a scenario's time.
+
+    Never handed out itself, only copies. What upstream refuses is not kept. It does not warn here; if it did, the
+    second play of a scenario would lack the warning, and the run would call the oracle flaky.
+    """
+    return ModelConfig(
+        model=folder, tokenizer=folder, skip_tokenizer_init=True, dtype=dtype, max_model_len=max_model_len
+    )
 
 
 def _plan_kv_cache(vllm_config: VllmConfig, available_bytes: int) -> KVCacheConfig:

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from oracle.driver.errors import BadRequest
 
+MAX_BLOCKS = 2**21
 NonNegative = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 TokenIds = list[NonNegative]
@@ -34,7 +35,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: Model
     dtype: Literal["float32", "float16", "bfloat16"]
     block_size: Positive  # tokens
-    num_blocks: NonNegative | None  # the override, the null block included
+    num_blocks: Annotated[int, Meta(ge=0, le=MAX_BLOCKS)] | None  # the override, the null block included
     kv_cache_memory_bytes: NonNegative
     max_model_len: Positive | Literal["auto"]  # tokens
     max_num_seqs: Positive
