@@ -89,13 +89,26 @@ def _scalar(node: Scalar, kind: inspect.Type, keys: Keys) -> Any:
             raise Fault(f"{value!r} is not a choice here", keys, hint=nearest(str(value), words))
     elif isinstance(kind, inspect.IntType | inspect.FloatType):
         assert isinstance(value, int | float)
-        low, below = kind.ge, kind.lt
-        if (low is not None and value < low) or (below is not None and value >= below):
+        if not _within(value, kind):
             raise Fault(f"expected {_describe(kind)}, got {node.text}", keys)
         return float(value) if isinstance(kind, inspect.FloatType) else value
     elif isinstance(kind, inspect.StrType) and kind.min_length and not str(value).strip():
         raise Fault("must not be empty", keys)
     return value
+
+
+def _bounds(kind: inspect.IntType | inspect.FloatType) -> tuple[tuple[str, float | None], ...]:
+    """Every bound that a number's type can have, in words."""
+    return (("at least", kind.ge), ("more than", kind.gt), ("at most", kind.le), ("below", kind.lt))
+
+
+def _within(value: float, kind: inspect.IntType | inspect.FloatType) -> bool:
+    return (
+        (kind.ge is None or value >= kind.ge)
+        and (kind.gt is None or value > kind.gt)
+        and (kind.le is None or value <= kind.le)
+        and (kind.lt is None or value < kind.lt)
+    )
 
 
 def _mismatch(node: Node, kind: inspect.Type, keys: Keys) -> Fault:
@@ -123,8 +136,8 @@ def _describe(kind: inspect.Type) -> str:
             return " or ".join(dict.fromkeys(_describe(option) for option in kind.types))
         case inspect.IntType() | inspect.FloatType():
             noun = "a whole number" if isinstance(kind, inspect.IntType) else "a number"
-            low = f" of at least {kind.ge:g}" if kind.ge is not None else ""
-            return noun + low + (f" and below {kind.lt:g}" if kind.lt is not None else "")
+            bounds = [f"{word} {bound:.12g}" for word, bound in _bounds(kind) if bound is not None]
+            return noun + (f" of {' and '.join(bounds)}" if bounds else "")
         case inspect.LiteralType():
             return " or ".join(repr(word) for word in kind.values)
         case inspect.BoolType():

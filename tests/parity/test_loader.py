@@ -211,7 +211,10 @@ REFUSALS = {
         r":3: config: .*a map, got a list",
     ),
     "fraction for a number": (PLAN.replace("8}", "8.5}"), r"config.num_blocks: .*got the number 8.5"),
-    "negative blocks": (PLAN.replace("8}", "-1}"), r"config.num_blocks: .*at least 0, got -1"),
+    "negative blocks": (
+        PLAN.replace("8}", "-1}"),
+        r"config.num_blocks: .*at least 0 and at most 2097152, got -1",
+    ),
     "negative bytes": (PLAN.replace("8}", "8, kv_cache_memory_bytes: -1}"), r"at least 0, got -1"),
     "block size zero": (PLAN.replace("8}", "8, block_size: 0}"), r"config.block_size: .*at least 1, got 0"),
     "watermark of one": (PLAN.replace("8}", "8, watermark: 1}"), r"config.watermark: .*below 1, got 1"),
