@@ -16,7 +16,6 @@ import torch
 from engine.outputs import TokenLogprobs
 from engine.sampling import SamplingParams
 
-
 SLICE = 256  # positions scored at once, so that a long prompt does not double its logits
 
 
