@@ -22,7 +22,7 @@ logger = logging.getLogger("nullblock.server")
 
 # Names that pydantic puts into a location for the branch of a union; a client knows only fields and indices.
 _BRANCH = re.compile(r"[\[\](){}]")
-_BRANCH_WORDS = frozenset({"str", "int", "float", "bool", "list", "dict", "none", "nullable"})
+_BRANCH_WORDS = frozenset({"str", "int", "float", "bool", "list", "dict", "none", "nullable", "tokenizepromptbody", "tokenizechatbody"})
 
 
 class Refused(Exception):

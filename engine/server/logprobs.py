@@ -10,9 +10,10 @@ vllm/v1/engine/logprobs.py::LogprobsProcessor.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from engine.outputs import TokenLogprobs
-from engine.server.backend import Backend
+from engine.server.backend import TextTokenizer
 from engine.server.responses import (
     ChatLogprobs,
     ChatToken,
@@ -29,8 +30,8 @@ CONTEXT = 4  # tokens that the longest UTF-8 character can be spread over
 class TokenTexts:
     """The text of each token of one choice, read in sequence; `as_ids` gives `token_id:N` in place of texts."""
 
-    def __init__(self, backend: Backend, *, as_ids: bool) -> None:
-        self._backend = backend
+    def __init__(self, tokenizer: TextTokenizer, *, as_ids: bool) -> None:
+        self._tokenizer = tokenizer
         self._as_ids = as_ids
         self._before: list[int] = []
 
@@ -65,34 +66,42 @@ class TokenTexts:
         return ""
 
     def _decode(self, token_ids: Sequence[int]) -> str:
-        return self._backend.decode(token_ids, skip_special_tokens=False)
+        return self._tokenizer.decode(token_ids, skip_special_tokens=False)
 
 
-def completion_logprobs(
-    first_id: int | None, entries: Sequence[TokenLogprobs], wanted: int, texts: TokenTexts
-) -> CompletionLogprobs:
-    """The format of completions: parallel lists, and offsets from the start of these tokens' text.
+class CompletionRow(NamedTuple):
+    """One token in the format of completions."""
 
-    `first_id` is a first prompt token, which has no entry. The chosen token and `wanted` alternatives at most.
-    """
-    tokens: list[str] = []
-    numbers: list[float | None] = []
-    top: list[dict[str, float] | None] = []
-    if first_id is not None:
-        tokens.append(texts.alone(first_id))
-        numbers.append(None)
-        top.append(None)
-    for entry in entries:
-        ranked = _ranked(entry)
-        names = texts.at([token_id for token_id, _, _ in ranked])
-        values = [max(value, LOWEST) for _, value, _ in ranked]
-        tokens.append(names[0])
-        numbers.append(values[0])
-        top.append(dict(zip(names[: wanted + 1], values[: wanted + 1], strict=True)))
-    offsets = [0]
-    for token in tokens[:-1]:
-        offsets.append(offsets[-1] + len(token))
-    return CompletionLogprobs(offsets[: len(tokens)], numbers, tokens, top)
+    token: str
+    logprob: float | None
+    top: dict[str, float] | None
+
+
+def unscored_row(token_id: int, texts: TokenTexts) -> CompletionRow:
+    """A prompt's first token, which nothing predicts."""
+    return CompletionRow(texts.alone(token_id), None, None)
+
+
+def completion_row(entry: TokenLogprobs, wanted: int, texts: TokenTexts) -> CompletionRow:
+    """A token, and the chosen one with `wanted` alternatives at most."""
+    ranked = _ranked(entry)
+    names = texts.at([token_id for token_id, _, _ in ranked])
+    values = [max(value, LOWEST) for _, value, _ in ranked]
+    return CompletionRow(
+        names[0], values[0], dict(zip(names[: wanted + 1], values[: wanted + 1], strict=True))
+    )
+
+
+def completion_logprobs(rows: Sequence[CompletionRow]) -> CompletionLogprobs:
+    """The format of completions: parallel lists, and offsets in characters from the start of these tokens."""
+    offsets: list[int] = []
+    offset = 0
+    for row in rows:
+        offsets.append(offset)
+        offset += len(row.token)
+    return CompletionLogprobs(
+        offsets, [row.logprob for row in rows], [row.token for row in rows], [row.top for row in rows]
+    )
 
 
 def chat_logprobs(entries: Sequence[TokenLogprobs], wanted: int, texts: TokenTexts) -> ChatLogprobs:

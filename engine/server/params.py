@@ -1,8 +1,8 @@
 """From a body to sampling parameters: the model's and the operator's defaults, and how many tokens there may be.
 
 Upstream checks in two moments, and a client that streams can tell them apart: what is wrong in itself is refused
-before the response starts, what only the engine knows (vocabulary, most logprobs) as a frame of a stream that has
-started. `early` and `late` are these moments.
+before the response starts (`early`), what only the engine knows (vocabulary, most logprobs) as a frame of a stream
+that has started (SamplingParams.validate on what `early` returned).
 Mirrors CompletionRequest.to_sampling_params and vllm/entrypoints/serve/utils/api_utils.py::get_max_tokens.
 """
 
@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from engine.sampling import RequestRefused, SamplingParams
-from engine.server.errors import Refused, as_refused
 from engine.server.requests import ChatBody, CompletionBody
 
 Number = TypeVar("Number", int, float)
@@ -53,13 +52,6 @@ def defaults_from(generation_config: Mapping[str, Any], override: Mapping[str, A
         raise ValueError(f"generation config: {error}") from error
 
 
-def room_for_output(num_prompt: int, asked: int | None, max_model_len: int, defaults: Defaults) -> int:
-    """The smallest of what the length leaves, what was asked (or is the default) and the operator's ceiling."""
-    wanted = defaults.max_tokens if asked is None else asked
-    limits = (max_model_len - num_prompt, wanted, defaults.ceiling)
-    return min(limit for limit in limits if limit is not None)
-
-
 def early(
     body: CompletionBody | ChatBody,
     max_tokens: int,
@@ -69,7 +61,7 @@ def early(
     vocab_size: int,
     max_model_len: int,
 ) -> SamplingParams:
-    """The parameters that a body asks for. Raises Refused for what is wrong whatever the model is."""
+    """The parameters that a body asks for. Raises RequestRefused for what is wrong whatever the model is."""
     params = SamplingParams(
         n=1 if body.n is None else body.n,
         temperature=_or(body.temperature, defaults.temperature),
@@ -93,20 +85,8 @@ def early(
         spaces_between_special_tokens=body.spaces_between_special_tokens,
     )
     anywhere = msgspec.structs.replace(params, logprobs=None, prompt_logprobs=None, logit_bias={})
-    _validated(anywhere, vocab_size, max_model_len)
+    anywhere.validate(vocab_size, max_model_len)
     return params
-
-
-def late(params: SamplingParams, vocab_size: int, max_model_len: int) -> SamplingParams:
-    """The parameters in force. Raises Refused for what this model or engine does not allow."""
-    return _validated(params, vocab_size, max_model_len)
-
-
-def _validated(params: SamplingParams, vocab_size: int, max_model_len: int) -> SamplingParams:
-    try:
-        return params.validate(vocab_size, max_model_len)
-    except RequestRefused as error:
-        raise as_refused(error) from error
 
 
 def _or(value: Number | None, default: Number) -> Number:
@@ -123,5 +103,5 @@ def _bias(given: Mapping[str, float] | None) -> dict[int, float]:
         try:
             bias[int(key)] = value
         except ValueError as error:
-            raise Refused(f"logit_bias has a key that is no token id: {key!r}", "logit_bias") from error
+            raise RequestRefused(f"logit_bias has a key that is no token id: {key!r}", "logit_bias") from error
     return bias
