@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import os
 import sys
 import traceback
@@ -37,7 +38,9 @@ def build_parser() -> Parser:
         dest="verb", metavar="VERB", required=True, parser_class=Parser, title="verbs"
     )
     for verb in VERBS:
-        importlib.import_module(f"engine.cli.{verb}").register(commands)
+        name = f"engine.cli.{verb}"
+        if importlib.util.find_spec(name) is not None:
+            importlib.import_module(name).register(commands)
     return parser
 
 
