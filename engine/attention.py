@@ -1,7 +1,8 @@
 """Attention of one step: rows of any kind in one batch, keys and values read through block tables only.
 
 What depends on the step and not on the layer (slots, tables, masks) is computed once, in `lay_out`; a layer then
-writes its keys and values and attends group by group. A group is a set of rows that one call can compute: decode
+writes all its keys and values and then attends group by group: a row may read a cached block that another row
+fills in the same step. A group is a set of rows that one call can compute: decode
 rows of similar length, padded to the longest; or prefill chunks of the same length that start a request; or one
 chunk that continues a request (after a chunk, a cached prefix or both).
 """
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from engine.kv_tensors import KVTensors
 
@@ -74,7 +75,7 @@ def arrange(chunks: Sequence[Chunk], block_size: int) -> list[list[int]]:
     decode = [i for i, chunk in enumerate(chunks) if len(chunk.token_ids) == 1]
     decode.sort(key=lambda i: chunks[i].start)
     groups: list[list[int]] = []
-    limit = width = 0
+    limit = 0
     for i in decode:
         context = chunks[i].start + 1
         if not groups or context > limit or (len(groups[-1]) + 1) * context > MAX_READ_TOKENS:
@@ -155,13 +156,14 @@ class PlainAttention:
         """As Attention's."""
         keys, values = self._kv.layer(layer)
         block_size = self._kv.block_size
+        slots = [slot for chunk in self._chunks for slot in slots_of(chunk, block_size)]
+        for i, slot in enumerate(slots):
+            keys[slot // block_size, slot % block_size] = kv[i, 0]
+            values[slot // block_size, slot % block_size] = kv[i, 1]
         parts = []
         begin = 0
         for chunk in self._chunks:
             end = begin + len(chunk.token_ids)
-            for i, slot in enumerate(slots_of(chunk, block_size), begin):
-                keys[slot // block_size, slot % block_size] = kv[i, 0]
-                values[slot // block_size, slot % block_size] = kv[i, 1]
             context = chunk.start + end - begin
             table = torch.tensor(chunk.block_table[: -(-context // block_size)], device=self._device)
             k = keys[table].flatten(0, 1)[:context]

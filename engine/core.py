@@ -15,12 +15,11 @@ from collections import deque
 from collections.abc import Iterable
 
 from engine.capacity import PlanOk
-from engine.execution import Executed, execute
+from engine.execution import Executed, Runner, execute
 from engine.live import CoreRequest, Live, Sink, check_fits
 from engine.outputs import FinishReason, RequestOutput
 from engine.policies import Policies
 from engine.request import Status
-from engine.rows import Runner
 from engine.sampler import Sampler
 from engine.scheduler import Scheduler, StepPlan
 from engine.stats import CoreStats, Counters

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from engine.live import Live
+from engine.model_runner import Logits, Row
 from engine.outputs import TokenLogprobs
-from engine.rows import Logits, Row, Runner
 from engine.sampler import Sampled, Sampler
 from engine.scheduler import Scheduler, StepPlan
 
 logger = logging.getLogger("nullblock.engine")
+
+
+class Runner(Protocol):
+    """What the core needs of a model runner."""
+
+    def execute(self, rows: Sequence[Row]) -> Logits:
+        """Compute the rows, writing keys and values through the block tables. Running a row again is harmless."""
 
 
 class Executed:

@@ -32,22 +32,38 @@ class TextOutput(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class Choice:
-    """One of `n`: its id in the core, and its text."""
+TextSink = Callable[[TextOutput], None]
 
-    __slots__ = ("detokenizer", "id", "index", "open")
+
+class Choice:
+    """One of `n`: its id in the core, its text, and the reason why it ended, if it has."""
+
+    __slots__ = ("detokenizer", "id", "index", "reason")
 
     def __init__(self, request_id: str, index: int, detokenizer: Detokenizer) -> None:
         self.id = request_id
         self.index = index
         self.detokenizer = detokenizer
-        self.open = True
+        self.reason: FinishReason | None = None
 
-    def read(self, output: RequestOutput) -> TextOutput:
+    def sink(self, tell: TextSink, abort: Callable[[Sequence[str]], None]) -> Callable[[RequestOutput], None]:
+        """What the core calls. Once a stop string is found the core is told to end, and not heard any more."""
+
+        def receive(output: RequestOutput) -> None:
+            if self.reason is not None:
+                return
+            text = self._read(output)
+            self.reason = text.finish_reason
+            if text.finish_reason != output.finish_reason:
+                abort([self.id])
+            tell(text)
+
+        return receive
+
+    def _read(self, output: RequestOutput) -> TextOutput:
         """The output with its text; a stop string that it completes makes it the last one."""
-        stopped_at = self.detokenizer.push(output.token_ids, stopped=output.finish_reason == "stop")
-        reason: FinishReason | None = output.finish_reason if stopped_at is None else "stop"
-        self.open = reason is None
+        found = self.detokenizer.push(output.token_ids, stopped=output.finish_reason == "stop")
+        reason: FinishReason | None = output.finish_reason if found is None else "stop"
         return TextOutput(
             index=self.index,
             text=self.detokenizer.take(finished=reason is not None),
@@ -55,7 +71,7 @@ class Choice:
             logprobs=output.logprobs,
             prompt_logprobs=output.prompt_logprobs,
             finish_reason=reason,
-            stop_reason=output.stop_reason if stopped_at is None else stopped_at,
+            stop_reason=output.stop_reason if found is None else found,
             num_cached_tokens=output.num_cached_tokens,
             error=output.error,
         )
@@ -64,45 +80,34 @@ class Choice:
 class Generation:
     """A request under way. `wake` is called from the core's thread when there is something to take."""
 
-    def __init__(
-        self, choices: Sequence[Choice], abort: Callable[[Sequence[str]], None], wake: Callable[[], None]
-    ) -> None:
-        self.choices = tuple(choices)
+    def __init__(self, count: int, abort: Callable[[Sequence[str]], None], wake: Callable[[], None]) -> None:
+        self.choices: list[Choice] = []  # as many as were queued so far, at last `count`
         self._abort = abort
         self._wake = wake
         self._lock = threading.Lock()
         self._gathered: list[TextOutput] = []
-        self._taken_open = len(choices)
+        self._open = count
 
     @property
     def done(self) -> bool:
         """Whether the last output of every choice has been taken."""
-        return self._taken_open == 0
+        return self._open == 0
 
-    def sink(self, choice: Choice) -> Callable[[RequestOutput], None]:
-        """What the core calls for `choice`. After its stop string was found the core is told, and not heard."""
-
-        def receive(output: RequestOutput) -> None:
-            if not choice.open:
-                return
-            text = choice.read(output)
-            if not choice.open and output.finish_reason is None:
-                self._abort([choice.id])
-            with self._lock:
-                first = not self._gathered
-                self._gathered.append(text)
-            if first:
-                self._wake()
-
-        return receive
+    def receive(self, output: TextOutput) -> None:
+        """Gather an output; the first one since the last `take` wakes whoever waits."""
+        with self._lock:
+            first = not self._gathered
+            self._gathered.append(output)
+        if first:
+            self._wake()
 
     def take(self) -> list[TextOutput]:
         """What has gathered since the last call, in order; empty when there is nothing new."""
         with self._lock:
             gathered, self._gathered = self._gathered, []
-        self._taken_open -= sum(output.finish_reason is not None for output in gathered)
+        self._open -= sum(output.finish_reason is not None for output in gathered)
         return gathered
 
     def abort(self) -> None:
         """End every choice that is still open."""
-        self._abort([choice.id for choice in self.choices if choice.open])
+        self._abort([choice.id for choice in self.choices if choice.reason is None])

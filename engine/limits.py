@@ -34,30 +34,26 @@ def check_text(text: str, requested: int | None, max_model_len: int, max_chars_p
         )
 
 
-def check_prompt(prompt: Sequence[int], requested: int | None, max_model_len: int, vocab_size: int) -> None:
-    """Refuse a prompt that does not fit beside the output it asks for, or that no model could read.
+def check_prompt(num_tokens: int, requested: int | None, max_model_len: int) -> None:
+    """Refuse a prompt that does not fit beside the output it asks for.
 
-    Mirrors ::TokenizeParams._token_len_check and vllm/v1/engine/input_processor.py::InputProcessor.
+    Mirrors vllm/renderers/params.py::TokenizeParams._token_len_check.
     """
-    check_length(prompt, requested, max_model_len)
-    check_readable(prompt, vocab_size)
-    if len(prompt) == max_model_len and requested is None:
-        # Upstream finds no room for a token of output, and blames the number that the client did not give.
-        raise RequestRefused("max_tokens must be at least 1, and the prompt leaves room for 0", "max_tokens")
-
-
-def check_length(prompt: Sequence[int], requested: int | None, max_model_len: int) -> None:
-    """Refuse a prompt that does not fit beside the output it asks for."""
-    if len(prompt) + (requested or 0) > max_model_len:
+    total = num_tokens + (requested or 0)
+    if total > max_model_len:
         raise RequestRefused(
-            f"the model's length is {max_model_len} tokens, but {len(prompt)} of prompt and {requested or 0} of "
-            f"output make {len(prompt) + (requested or 0)}",
+            f"the model's length is {max_model_len} tokens, but {num_tokens} of prompt and {requested or 0} of "
+            f"output make {total}",
             "input_tokens",
         )
 
 
 def check_readable(prompt: Sequence[int], vocab_size: int) -> None:
-    """Refuse a prompt of no tokens, or with one that the model has no embedding for."""
+    """Refuse a prompt without tokens, or with one that the model has no embedding for.
+
+    Upstream lets an id pass that the tokenizer knows and the model does not, and ends when the model looks it up.
+    Mirrors vllm/v1/engine/input_processor.py::InputProcessor._validate_model_input.
+    """
     if not prompt:
         raise RequestRefused("the prompt cannot be empty")
     outside = [token for token in (min(prompt), max(prompt)) if not 0 <= token < vocab_size]

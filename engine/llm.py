@@ -15,7 +15,7 @@ import msgspec
 
 from engine import limits
 from engine.core import EngineCore
-from engine.generation import Choice, Generation, TextOutput
+from engine.generation import Choice, Generation, TextOutput, TextSink
 from engine.live import CoreRequest
 from engine.outputs import FinishReason, TokenLogprobs
 from engine.sampling import SamplingParams
@@ -100,41 +100,54 @@ class LLM:
         if isinstance(prompt, str):
             limits.check_text(prompt, max_tokens, length, self.tokenizer.max_chars_per_token)
             prompt = self.tokenizer.encode(prompt, add_special_tokens=add_special_tokens)
-        limits.check_prompt(prompt, max_tokens, length, self.vocab_size)
+        limits.check_prompt(len(prompt), max_tokens, length)
         default = self.defaults.get("max_tokens")
         granted = limits.output_tokens(
             max_tokens, len(prompt), length, None if default is None else int(default), self.ceiling
         )
-        asked = msgspec.structs.replace(params, max_tokens=granted)
-        return Prepared(tuple(prompt), asked.validate(self.vocab_size, length), priority, cache_salt)
+        in_force = msgspec.structs.replace(params, max_tokens=granted).validate(self.vocab_size, length)
+        limits.check_readable(prompt, self.vocab_size)
+        return Prepared(tuple(prompt), in_force, priority, cache_salt)
+
+    def add(
+        self,
+        request_id: str,
+        prepared: Prepared,
+        tell: TextSink,
+        *,
+        index: int = 0,
+        params: SamplingParams | None = None,
+    ) -> Choice:
+        """Queue one choice; `tell` is called from the core's thread, must not block, and ends with a reason.
+
+        `params` are the choice's own where they differ from the request's. The id must be unique among those alive.
+        """
+        params = params or prepared.params
+        choice = Choice(request_id, index, self.tokenizer.detokenizer(prepared.prompt, params))
+        asked = CoreRequest(
+            id=request_id,
+            prompt=prepared.prompt,
+            params=params,
+            eos_token_id=self.tokenizer.eos_token_id,
+            more_eos_token_ids=self.more_eos_token_ids,
+            priority=prepared.priority,
+            cache_salt=prepared.cache_salt,
+        )
+        self.core.add(asked, choice.sink(tell, self.core.abort))
+        return choice
 
     def submit(
         self, prepared: Prepared, wake: Callable[[], None], request_id: str | None = None
     ) -> Generation:
         """Queue every choice of a request. `wake` is called from the core's thread and must not block."""
         name = request_id if request_id is not None else f"request-{next(self._numbers)}"
-        params = prepared.params
-        choices = [
-            Choice(
-                f"{index}_{name}" if params.n > 1 else name,
-                index,
-                self.tokenizer.detokenizer(prepared.prompt, params),
-            )
-            for index in range(params.n)
-        ]
-        generation = Generation(choices, self.core.abort, wake)
-        for choice in choices:
-            self.core.add(
-                CoreRequest(
-                    id=choice.id,
-                    prompt=prepared.prompt,
-                    params=params.child(choice.index),
-                    eos_token_id=self.tokenizer.eos_token_id,
-                    more_eos_token_ids=self.more_eos_token_ids,
-                    priority=prepared.priority,
-                    cache_salt=prepared.cache_salt,
-                ),
-                generation.sink(choice),
+        generation = Generation(prepared.params.n, self.core.abort, wake)
+        for index in range(prepared.params.n):
+            child = f"{index}_{name}" if prepared.params.n > 1 else name
+            generation.choices.append(
+                self.add(
+                    child, prepared, generation.receive, index=index, params=prepared.params.child(index)
+                )
             )
         return generation
 
@@ -181,10 +194,6 @@ class LLM:
             [join(choice.index, outputs) for choice in generation.choices]
             for generation, outputs in zip(generations, gathered, strict=True)
         ]
-
-    def abort(self, generation: Generation) -> None:
-        """End a request that nobody waits for any more."""
-        generation.abort()
 
     def stats(self) -> CoreStats:
         return self.core.stats()

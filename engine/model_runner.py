@@ -93,7 +93,6 @@ class ModelRunner:
             model = family(config, Weights(path, DTYPES[dtype], where), plain)
         return cls(model, shape, kv, DTYPES[dtype], max_num_batched_tokens, plain)
 
-    @torch.inference_mode()
     def execute(self, rows: Sequence[Row]) -> Logits:
         """Compute a step's rows, write their keys and values, and answer the logits that they ask for.
 
@@ -116,8 +115,9 @@ class ModelRunner:
             [p for row in ordered for p in range(row.start, row.start + len(row.token_ids))],
             device=self._device,
         )
-        hidden = self._model.hidden(token_ids, positions, attend)
-        return self._logits(rows, order, hidden)
+        with torch.inference_mode():
+            hidden = self._model.hidden(token_ids, positions, attend)
+            return self._logits(rows, order, hidden)
 
     def _logits(self, rows: Sequence[Row], order: Sequence[int], hidden: torch.Tensor) -> Logits:
         """Only the hidden rows that somebody asked for meet the vocabulary."""

@@ -94,7 +94,7 @@ class Weights:
         self._open: dict[Path, Any] = {}
         self._files: dict[str, tuple[Path, str]] = {}
         for path in self._paths():
-            for stored in self._reader(path).keys():
+            for stored in self._reader(path).offset_keys():
                 self._files[stored.removeprefix(prefix)] = (path, stored)
 
     def __contains__(self, name: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from engine.models import Attend, register
 from engine.models.layers import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from engine.models import Attend, register
 from engine.models.layers import Linear, Map, activation, load_joined, load_linear
