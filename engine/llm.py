@@ -76,6 +76,11 @@ class LLM:
         return self.core.plan.max_model_len
 
     @property
+    def alive(self) -> bool:
+        """Whether requests are served."""
+        return self.core.alive
+
+    @property
     def vocab_size(self) -> int:
         return self.core.config.model.vocab_size
 

@@ -79,7 +79,7 @@ class Tokenizer:
         """
         if chat_template is None and not self.has_chat_template:
             raise RequestRefused(
-                "this model has no chat template: send a prompt to /v1/completions", "messages"
+                "this model has no chat template: send a prompt to /v1/completions"
             )
         try:
             with self._lock:
@@ -93,7 +93,7 @@ class Tokenizer:
                 )
         except Exception as error:  # a template is a program, and raises whatever it likes
             first = (str(error).splitlines() or [type(error).__name__])[0]
-            raise RequestRefused(f"the chat template refuses the messages: {first}", "messages") from error
+            raise RequestRefused(f"the chat template refuses the messages: {first}") from error
         return prompt
 
     def detokenizer(self, prompt: Sequence[int], params: SamplingParams) -> Detokenizer:

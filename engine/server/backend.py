@@ -43,6 +43,9 @@ class Backend(Protocol):
     @property
     def tokenizer(self) -> TextTokenizer: ...
 
+    @property
+    def alive(self) -> bool: ...
+
     def submit(
         self, prepared: Prepared, wake: Callable[[], None], request_id: str | None = None
     ) -> Generation: ...

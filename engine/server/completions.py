@@ -170,7 +170,9 @@ class _Stream:
         self._service = service
         self._body = body
         self._asked = asked
-        self._head = CompletionChunk(name, int(time.time()), service.served.names[0], [])
+        self._head = CompletionChunk(
+            id=name, created=int(time.time()), model=service.served.names[0], choices=[]
+        )
         self._usage, self._every_usage = wants_usage(body)
         self._counts: dict[int, int] = {}
         self._texts: dict[int, _Texts] = {}

@@ -17,7 +17,6 @@ from engine.sampling import RequestRefused, SamplingParams
 from engine.server.requests import ChatBody, CompletionBody
 
 Number = TypeVar("Number", int, float)
-GENERATION_KEYS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 class Defaults(msgspec.Struct, frozen=True):
@@ -35,19 +34,10 @@ class Defaults(msgspec.Struct, frozen=True):
     ceiling: int | None = None
 
 
-def defaults_from(generation_config: Mapping[str, Any], override: Mapping[str, Any]) -> Defaults:
-    """Defaults from a model's generation config and `--override-generation-config`.
-
-    Raises ValueError for a value that has the wrong type. Mirrors vllm/config/model.py::ModelConfig.get_diff_sampling_param.
-    """
-    merged = {**generation_config, **override}
-    chosen = {key: merged[key] for key in GENERATION_KEYS if merged.get(key) is not None}
-    if merged.get("max_new_tokens") is not None:
-        chosen["max_tokens"] = merged["max_new_tokens"]
-    if override.get("max_new_tokens") is not None:
-        chosen["ceiling"] = override["max_new_tokens"]
+def defaults_from(of_model: Mapping[str, float], ceiling: int | None) -> Defaults:
+    """Defaults from sampling parameters by name. Raises ValueError for one that has the wrong type."""
     try:
-        return msgspec.convert(chosen, Defaults)
+        return msgspec.convert({**of_model, "ceiling": ceiling}, Defaults)
     except msgspec.ValidationError as error:
         raise ValueError(f"generation config: {error}") from error
 

@@ -65,7 +65,7 @@ def from_ids(token_ids: Sequence[int], room: Room, text: str | None = None) -> P
     keep = room.max_input if room.truncate == -1 else room.truncate
     if keep is not None and keep < len(token_ids):
         token_ids = token_ids[len(token_ids) - keep :] if room.side == "left" else token_ids[:keep]
-    limits.check_length(token_ids, room.requested, room.max_model_len)
+    limits.check_prompt(len(token_ids), room.requested, room.max_model_len)
     return Prompt(tuple(token_ids), text)
 
 

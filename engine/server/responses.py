@@ -50,15 +50,15 @@ class CompletionChoice(msgspec.Struct, frozen=True):
     routed_experts: None = None
 
 
-class Completion(msgspec.Struct, frozen=True):
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
     id: str
+    object: str = "text_completion"
     created: int
     model: str
     choices: list[CompletionChoice]
+    service_tier: None = None
     system_fingerprint: str
     usage: Usage
-    object: str = "text_completion"
-    service_tier: None = None
     kv_transfer_params: None = None
     ec_transfer_params: None = None
     metrics: None = None
@@ -74,12 +74,12 @@ class CompletionChunkChoice(msgspec.Struct, frozen=True):
     token_ids: Ids | None
 
 
-class CompletionChunk(msgspec.Struct, frozen=True):
+class CompletionChunk(msgspec.Struct, frozen=True, kw_only=True):
     id: str
+    object: str = "text_completion"
     created: int
     model: str
     choices: list[CompletionChunkChoice]
-    object: str = "text_completion"
     usage: Usage | UnsetType = UNSET
     system_fingerprint: str | UnsetType = UNSET
 
@@ -123,26 +123,26 @@ class ChatChoice(msgspec.Struct, frozen=True):
     routed_experts: None = None
 
 
-class Chat(msgspec.Struct, frozen=True):
+class Chat(msgspec.Struct, frozen=True, kw_only=True):
     id: str
+    object: str = "chat.completion"
     created: int
     model: str
     choices: list[ChatChoice]
+    service_tier: None = None
     system_fingerprint: str
     usage: Usage
     prompt_logprobs: PromptLogprobs | None
     prompt_token_ids: Ids | None
     prompt_text: str | None
-    object: str = "chat.completion"
-    service_tier: None = None
     kv_transfer_params: None = None
     ec_transfer_params: None = None
     metrics: None = None
 
 
-class Delta(msgspec.Struct, frozen=True):
-    content: str
+class Delta(msgspec.Struct, frozen=True, kw_only=True):
     role: str | UnsetType = UNSET
+    content: str
 
 
 class ChatChunkChoice(msgspec.Struct, frozen=True):
@@ -154,12 +154,12 @@ class ChatChunkChoice(msgspec.Struct, frozen=True):
     token_ids: Ids | None | UnsetType = UNSET
 
 
-class ChatChunk(msgspec.Struct, frozen=True):
+class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
     id: str
+    object: str = "chat.completion.chunk"
     created: int
     model: str
     choices: list[ChatChunkChoice]
-    object: str = "chat.completion.chunk"
     usage: Usage | UnsetType = UNSET
     prompt_token_ids: Ids | None | UnsetType = UNSET
     prompt_text: str | None | UnsetType = UNSET

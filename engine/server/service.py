@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
-from engine import limits
+from engine import __version__, limits
 from engine.generation import TextOutput
 from engine.llm import Completed, Prepared, join
 from engine.sampling import SamplingParams
@@ -30,12 +31,21 @@ class Served(msgspec.Struct, frozen=True):
     version: str
     fingerprint: str
     defaults: Defaults = Defaults()
-    generation_config: Mapping[str, Any] = {}
 
     def check_model(self, name: str | None) -> None:
         """Raise Refused (404) for a name that is not served; no name is any model."""
         if name and name not in self.names:
             raise unknown_model(name)
+
+
+def describe(model: str, names: tuple[str, ...], configuration: object, defaults: Defaults) -> Served:
+    """How a server of `model` calls itself; the fingerprint changes with version, model and configuration.
+
+    A folder's name is its path as given, as upstream has it.
+    """
+    version = __version__
+    digest = hashlib.sha256(repr((version, model, configuration)).encode()).hexdigest()[:8]
+    return Served(names or (model,), model, version, f"nullblock-{version}-{digest}", defaults)
 
 
 class Asked(msgspec.Struct, frozen=True):
