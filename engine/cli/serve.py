@@ -78,8 +78,13 @@ def register(commands: Commands) -> None:
 def execute(args: argparse.Namespace) -> int:
     _log_to_stderr()
     options = _options(args)
-    lifecycle = _server_modules()
-    held: socket.socket = lifecycle.bind(args.host, args.port)
+    try:
+        from engine.server import lifecycle
+    except ModuleNotFoundError as error:
+        raise StartupError(
+            f"{error.name} is not installed", hint="`make model` installs what a server needs"
+        ) from error
+    held = lifecycle.bind(args.host, args.port)
     try:
         with lifecycle.ended_by_signal():
             from engine.startup import load_llm
@@ -142,17 +147,6 @@ def _options(args: argparse.Namespace) -> EngineOptions:
         except msgspec.ValidationError as error:
             raise UsageError(f"--override-generation-config: {key}: {error}") from error
     return options
-
-
-def _server_modules():  # type: ignore[no-untyped-def]
-    """The server's lifecycle module, or one line when the extra that it needs is not installed."""
-    try:
-        from engine.server import lifecycle
-    except ModuleNotFoundError as error:
-        raise StartupError(
-            f"{error.name} is not installed", hint="`make model` installs what a server needs"
-        ) from error
-    return lifecycle
 
 
 def _defaults(llm: LLM) -> Defaults:

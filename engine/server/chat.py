@@ -15,9 +15,9 @@ from fastapi import Request, Response
 from engine.generation import TextOutput
 from engine.outputs import TokenLogprobs
 from engine.server import messages
-from engine.server.fields import refuse_unsupported
+from engine.server.fields import Endpoint, refuse_unsupported
 from engine.server.logprobs import TokenTexts, chat_logprobs, prompt_logprobs
-from engine.server.prompts import Prompt, Room, from_text
+from engine.server.prompts import Room, from_text
 from engine.server.requests import ChatBody
 from engine.server.responses import (
     Chat,
@@ -33,7 +33,7 @@ from engine.server.responses import (
 from engine.server.service import Asked, Service, gathered, response_id, wants_usage
 from engine.server.streaming import EventStream, answered, closed_stream, paced
 
-PATH = "/v1/chat/completions"
+PATH: Endpoint = "/v1/chat/completions"
 
 
 class Conversation(msgspec.Struct, frozen=True):
@@ -108,9 +108,7 @@ async def _whole(service: Service, body: ChatBody, conversation: Conversation, n
         model=service.served.names[0],
         choices=choices,
         system_fingerprint=service.served.fingerprint,
-        usage=usage(
-            len(prompt.token_ids), sum(len(choice.token_ids) for choice in completed), whole=True
-        ),
+        usage=usage(len(prompt.token_ids), sum(len(choice.token_ids) for choice in completed), whole=True),
         prompt_logprobs=None
         if of_prompt is None
         else prompt_logprobs(of_prompt, TokenTexts(service.backend.tokenizer, as_ids=False)),
@@ -139,9 +137,7 @@ class _Stream:
         self._service = service
         self._body = body
         self._conversation = conversation
-        self._head = ChatChunk(
-            id=name, created=int(time.time()), model=service.served.names[0], choices=[]
-        )
+        self._head = ChatChunk(id=name, created=int(time.time()), model=service.served.names[0], choices=[])
         self._usage, self._every_usage = wants_usage(body)
         self._num_prompt = len(conversation.asked.prompt.token_ids)
         self._counts = [0] * (1 if body.n is None else body.n)
@@ -198,7 +194,9 @@ class _Stream:
             stop_reason=piece.stop_reason if finished else msgspec.UNSET,
             token_ids=piece.token_ids if self._body.return_token_ids else None,
         )
-        last = {"system_fingerprint": self._service.served.fingerprint} if finished and not self._usage else {}
+        last = (
+            {"system_fingerprint": self._service.served.fingerprint} if finished and not self._usage else {}
+        )
         return self._with(choices=[choice], **self._running_usage(index), **last)
 
     def _running_usage(self, index: int) -> dict[str, Any]:

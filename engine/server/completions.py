@@ -16,7 +16,7 @@ from engine.llm import Completed
 from engine.outputs import TokenLogprobs
 from engine.sampling import RequestRefused
 from engine.server import logprobs as formats
-from engine.server.fields import refuse_unsupported
+from engine.server.fields import Endpoint, refuse_unsupported
 from engine.server.logprobs import TokenTexts
 from engine.server.prompts import Prompt, Room, from_ids, from_text
 from engine.server.requests import CompletionBody
@@ -32,7 +32,7 @@ from engine.server.responses import (
 from engine.server.service import Asked, Service, gathered, response_id, wants_usage
 from engine.server.streaming import EventStream, answered, closed_stream, paced
 
-PATH = "/v1/completions"
+PATH: Endpoint = "/v1/completions"
 
 
 async def complete(service: Service, body: CompletionBody, request: Request) -> Response:
@@ -61,13 +61,12 @@ def _prompts(service: Service, body: CompletionBody) -> list[Prompt]:
     if not given:
         raise RequestRefused("the list of prompts is empty")
     if isinstance(given[0], int):
-        return [from_ids([token for token in given if isinstance(token, int)], room)]
+        return [from_ids(given, room)]
     return [
         from_text(prompt, room, service.backend.tokenizer)
         if isinstance(prompt, str)
         else from_ids(prompt, room)
         for prompt in given
-        if not isinstance(prompt, int)
     ]
 
 
@@ -121,7 +120,7 @@ def _choice(service: Service, body: CompletionBody, prompt: Prompt, choice: Comp
     return CompletionChoice(
         index=choice.index,
         text=text,
-        logprobs=texts.logprobs(prompt, of_prompt, logprobs, echo=bool(body.echo)),
+        logprobs=texts.logprobs(prompt, of_prompt, logprobs, choice.text, echo=bool(body.echo)),
         finish_reason=choice.finish_reason,
         stop_reason=choice.stop_reason,
         token_ids=choice.token_ids if body.return_token_ids else None,
@@ -138,6 +137,7 @@ class _Texts:
     def __init__(self, service: Service, body: CompletionBody) -> None:
         as_ids = bool(body.return_tokens_as_token_ids)
         self._body = body
+        self._offset = 0  # characters of output that went before; an echoed prompt does not count
         self._prompt = TokenTexts(service.backend.tokenizer, as_ids=as_ids)
         self._output = TokenTexts(service.backend.tokenizer, as_ids=as_ids)
 
@@ -146,11 +146,16 @@ class _Texts:
         prompt: Prompt,
         of_prompt: Sequence[TokenLogprobs | None] | None,
         of_output: Sequence[TokenLogprobs] | None,
+        text: str,
         *,
         echo: bool,
     ) -> CompletionLogprobs | None:
-        """Logprobs of what a chunk or a response shows: the echoed prompt, and the output unless none is wanted."""
-        wanted = self._body.logprobs
+        """Logprobs of what a chunk or a response shows: the echoed prompt, and the output unless none is wanted.
+
+        `text` is the output's text that goes with them.
+        """
+        wanted, offset = self._body.logprobs, self._offset
+        self._offset += len(text)
         if wanted is None:
             return None
         rows: list[formats.CompletionRow] = []
@@ -160,7 +165,7 @@ class _Texts:
             rows += [formats.completion_row(entry, wanted, self._prompt) for entry in scored]
         if not _only_prompt(self._body):
             rows += [formats.completion_row(entry, wanted, self._output) for entry in of_output or ()]
-        return formats.completion_logprobs(rows)
+        return formats.completion_logprobs(rows, offset)
 
 
 class _Stream:
@@ -200,9 +205,7 @@ class _Stream:
         self._counts[piece.index] = self._counts.get(piece.index, 0) + len(piece.token_ids)
         chunk = msgspec.structs.replace(self._head, choices=[self._choice(piece, prompt, first)])
         if piece.finish_reason is not None and not self._usage:
-            chunk = msgspec.structs.replace(
-                chunk, system_fingerprint=self._service.served.fingerprint
-            )
+            chunk = msgspec.structs.replace(chunk, system_fingerprint=self._service.served.fingerprint)
         if self._every_usage:
             so_far = usage(len(prompt.token_ids), self._counts[piece.index])
             chunk = msgspec.structs.replace(chunk, usage=so_far)
@@ -218,7 +221,7 @@ class _Stream:
         if piece.index not in self._texts:
             self._texts[piece.index] = _Texts(self._service, body)
         logprobs = self._texts[piece.index].logprobs(
-            prompt, piece.prompt_logprobs, piece.logprobs, echo=echo
+            prompt, piece.prompt_logprobs, piece.logprobs, piece.text, echo=echo
         )
         return CompletionChunkChoice(
             index=piece.index,

@@ -22,7 +22,20 @@ logger = logging.getLogger("nullblock.server")
 
 # Names that pydantic puts into a location for the branch of a union; a client knows only fields and indices.
 _BRANCH = re.compile(r"[\[\](){}]")
-_BRANCH_WORDS = frozenset({"str", "int", "float", "bool", "list", "dict", "none", "nullable", "tokenizepromptbody", "tokenizechatbody"})
+_BRANCH_WORDS = frozenset(
+    {
+        "str",
+        "int",
+        "float",
+        "bool",
+        "list",
+        "dict",
+        "none",
+        "nullable",
+        "tokenizepromptbody",
+        "tokenizechatbody",
+    }
+)
 
 
 class Refused(Exception):

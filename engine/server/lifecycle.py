@@ -53,8 +53,12 @@ def bind(host: str, port: int) -> socket.socket:
 
 def _address_error(error: OSError, host: str, port: int) -> StartupError:
     if error.errno == errno.EADDRINUSE:
-        return StartupError(f"port {port} of {host} is in use", hint="end what uses it, or give another --port")
-    return StartupError(f"cannot listen on {host}:{port}: {error.strerror}", hint="give another --host or --port")
+        return StartupError(
+            f"port {port} of {host} is in use", hint="end what uses it, or give another --port"
+        )
+    return StartupError(
+        f"cannot listen on {host}:{port}: {error.strerror}", hint="give another --host or --port"
+    )
 
 
 class _Uvicorn(uvicorn.Server):

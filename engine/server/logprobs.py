@@ -37,16 +37,20 @@ class TokenTexts:
 
     def at(self, token_ids: Sequence[int]) -> list[str]:
         """Texts of the alternatives at one position, the chosen one first; moves on past the chosen one."""
-        texts = [self._text(token_id) for token_id in token_ids]
+        texts = [self._text(token_id, as_ids=self._as_ids) for token_id in token_ids]
         self._before = [*self._before, token_ids[0]][-CONTEXT:]
         return texts
+
+    def spelt(self, token_id: int) -> str:
+        """The text of the next token, whatever stands for it."""
+        return self._text(token_id, as_ids=False)
 
     def alone(self, token_id: int) -> str:
         """The text of a first prompt token, which nothing precedes and which has no logprob."""
         return f"token_id:{token_id}" if self._as_ids else self._decode([token_id])
 
-    def _text(self, token_id: int) -> str:
-        if self._as_ids:
+    def _text(self, token_id: int, *, as_ids: bool) -> str:
+        if as_ids:
             return f"token_id:{token_id}"
         text = self._decode([token_id])
         return self._after_context(token_id) if text.endswith(HALF) else text
@@ -92,10 +96,9 @@ def completion_row(entry: TokenLogprobs, wanted: int, texts: TokenTexts) -> Comp
     )
 
 
-def completion_logprobs(rows: Sequence[CompletionRow]) -> CompletionLogprobs:
-    """The format of completions: parallel lists, and offsets in characters from the start of these tokens."""
+def completion_logprobs(rows: Sequence[CompletionRow], offset: int) -> CompletionLogprobs:
+    """The format of completions: parallel lists, and each token's offset in characters; `offset` is the first's."""
     offsets: list[int] = []
-    offset = 0
     for row in rows:
         offsets.append(offset)
         offset += len(row.token)
@@ -109,13 +112,14 @@ def chat_logprobs(entries: Sequence[TokenLogprobs], wanted: int, texts: TokenTex
     content: list[ChatToken] = []
     for entry in entries:
         ranked = _ranked(entry)
+        spelt = texts.spelt(entry.token_id)
         names = texts.at([token_id for token_id, _, _ in ranked])
         every = [
-            ChatTop(name, max(value, LOWEST), list(name.encode("utf-8", "replace")))
+            ChatTop(name, max(value, LOWEST), _bytes(name))
             for name, (_, value, _) in zip(names, ranked, strict=True)
         ]
-        chosen = every[0]
-        content.append(ChatToken(chosen.token, chosen.logprob, chosen.bytes, every[:wanted]))
+        # Where ids stand for texts, upstream keeps the text's bytes for the chosen token alone.
+        content.append(ChatToken(every[0].token, every[0].logprob, _bytes(spelt), every[:wanted]))
     return ChatLogprobs(content)
 
 
@@ -135,6 +139,10 @@ def prompt_logprobs(entries: Sequence[TokenLogprobs | None], texts: TokenTexts) 
             }
         )
     return positions
+
+
+def _bytes(text: str) -> list[int]:
+    return list(text.encode("utf-8", "replace"))
 
 
 def _ranked(entry: TokenLogprobs) -> list[tuple[int, float, int]]:

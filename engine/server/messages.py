@@ -14,7 +14,9 @@ from engine.sampling import RequestRefused
 from engine.server.errors import invalid_body
 from engine.server.requests import ChatBody, TokenizeChatBody
 
-VARIANT = "ChatCompletionDeveloperMessageParam"  # the first of upstream's message types, which its errors name
+VARIANT = (
+    "ChatCompletionDeveloperMessageParam"  # the first of upstream's message types, which its errors name
+)
 TEXT_PARTS = ("text", "input_text", "output_text", "refusal", "thinking")
 # What templates are called with; a client may not replace it with variables of its own.
 RESERVED = frozenset(
@@ -43,7 +45,9 @@ def normalised(messages: Sequence[Any]) -> list[dict[str, Any]]:
     """
     if not messages:
         raise RequestRefused("messages must not be empty")
-    return [_normalised(message, f"body.messages.{index}.{VARIANT}") for index, message in enumerate(messages)]
+    return [
+        _normalised(message, f"body.messages.{index}.{VARIANT}") for index, message in enumerate(messages)
+    ]
 
 
 def template_variables(body: ChatBody | TokenizeChatBody) -> dict[str, Any]:

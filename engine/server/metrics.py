@@ -59,7 +59,10 @@ class EngineMetrics(Collector):
         counted = {
             "vllm:num_preemptions": ("Preemptions", stats.preemptions),
             "vllm:prompt_tokens": ("Prompt tokens processed", stats.prompt_tokens),
-            "vllm:prompt_tokens_cached": ("Prompt tokens that the prefix cache supplied", stats.cached_tokens),
+            "vllm:prompt_tokens_cached": (
+                "Prompt tokens that the prefix cache supplied",
+                stats.cached_tokens,
+            ),
             "vllm:generation_tokens": ("Tokens generated", stats.generation_tokens),
         }
         for name, (text, value) in counted.items():
@@ -67,7 +70,9 @@ class EngineMetrics(Collector):
             family.add_metric(list(self._labels.values()), value)
             yield family
         ended = CounterMetricFamily(
-            "vllm:request_success", "Requests that ended, by reason", labels=[*self._labels, "finished_reason"]
+            "vllm:request_success",
+            "Requests that ended, by reason",
+            labels=[*self._labels, "finished_reason"],
         )
         for reason, count in stats.finished.items():
             ended.add_metric([*self._labels.values(), reason], count)

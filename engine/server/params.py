@@ -9,7 +9,7 @@ Mirrors CompletionRequest.to_sampling_params and vllm/entrypoints/serve/utils/ap
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -93,5 +93,7 @@ def _bias(given: Mapping[str, float] | None) -> dict[int, float]:
         try:
             bias[int(key)] = value
         except ValueError as error:
-            raise RequestRefused(f"logit_bias has a key that is no token id: {key!r}", "logit_bias") from error
+            raise RequestRefused(
+                f"logit_bias has a key that is no token id: {key!r}", "logit_bias"
+            ) from error
     return bias

@@ -61,10 +61,10 @@ def from_text(text: str, room: Room, tokenizer: TextTokenizer) -> Prompt:
 
 
 def from_ids(token_ids: Sequence[int], room: Room, text: str | None = None) -> Prompt:
-    """Truncate and check token ids. Without a side, the first tokens are kept."""
+    """Truncate and check token ids. Without a side, the last tokens are kept, as upstream's tokenizers do."""
     keep = room.max_input if room.truncate == -1 else room.truncate
     if keep is not None and keep < len(token_ids):
-        token_ids = token_ids[len(token_ids) - keep :] if room.side == "left" else token_ids[:keep]
+        token_ids = token_ids[:keep] if room.side == "right" else token_ids[len(token_ids) - keep :]
     limits.check_prompt(len(token_ids), room.requested, room.max_model_len)
     return Prompt(tuple(token_ids), text)
 

@@ -29,11 +29,13 @@ class Body(BaseModel):
 
     def given(self) -> dict[str, Any]:
         """The fields that the client sent, by name, after conversion to their types."""
-        return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+        return {
+            name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set
+        }
 
 
 class StreamOptions(Body):
-    include_usage: bool | None = True
+    include_usage: bool | None = False
     continuous_usage_stats: bool | None = False
 
 
@@ -99,7 +101,7 @@ class CompletionBody(Body):
     ec_transfer_params: dict[str, Any] | None = None
     vllm_xargs: Xargs | None = None
     repetition_detection: dict[str, Any] | None = None
-    thinking_token_budget: int | None = None
+    thinking_token_budget: Any = None
     stream_interval: Interval | None = None
 
     @model_validator(mode="before")
@@ -116,6 +118,7 @@ class CompletionBody(Body):
         if logprobs is not None and logprobs < 0:
             raise Refused(f"logprobs must not be negative, got {logprobs}", "logprobs")
         check_response_format(data)
+        check_thinking(data)
         return {**data, "max_tokens": 16} if data.get("max_tokens") is None else data
 
 
@@ -142,7 +145,7 @@ class ChatBody(Body):
     tools: list[Tool] | None = None
     tool_choice: Literal["none", "auto", "required"] | dict[str, Any] | None = "none"
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    thinking_token_budget: int | None = None
+    thinking_token_budget: Any = None
     include_reasoning: bool = True
     parallel_tool_calls: bool | None = True
     user: str | None = None
@@ -203,6 +206,9 @@ class ChatBody(Body):
             raise Refused("top_logprobs needs logprobs to be true", "top_logprobs")
         check_stream_options(data)
         check_response_format(data)
+        check_thinking(data)
+        if data.get("messages", ()) is None:
+            raise Refused("messages must not be null")
         return data
 
 
@@ -263,6 +269,12 @@ def check_response_format(data: Mapping[str, Any]) -> None:
     wanted = data.get("response_format")
     if isinstance(wanted, Mapping) and wanted.get("type") == "json_schema" and not wanted.get("json_schema"):
         raise Refused("a response_format of type json_schema needs a json_schema", "response_format")
+
+
+def check_thinking(data: Mapping[str, Any]) -> None:
+    budget = data.get("thinking_token_budget")
+    if budget is not None and (not isinstance(budget, int) or budget < -1):
+        raise Refused("thinking_token_budget must be -1 or at least 0", "thinking_token_budget")
 
 
 def check_counts(data: Mapping[str, Any], names: tuple[str, str]) -> None:

@@ -21,7 +21,7 @@ class Usage(msgspec.Struct, frozen=True):
     prompt_tokens: int
     total_tokens: int
     completion_tokens: int
-    prompt_tokens_details: None | UnsetType = UNSET
+    prompt_tokens_details: UnsetType | None = UNSET
 
 
 def usage(prompt: int, completion: int, *, whole: bool = False) -> Usage:
@@ -150,8 +150,8 @@ class ChatChunkChoice(msgspec.Struct, frozen=True):
     delta: Delta
     logprobs: ChatLogprobs | None = None
     finish_reason: str | None = None
-    stop_reason: int | str | None | UnsetType = UNSET
-    token_ids: Ids | None | UnsetType = UNSET
+    stop_reason: int | str | UnsetType | None = UNSET
+    token_ids: Ids | UnsetType | None = UNSET
 
 
 class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,8 +161,8 @@ class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     choices: list[ChatChunkChoice]
     usage: Usage | UnsetType = UNSET
-    prompt_token_ids: Ids | None | UnsetType = UNSET
-    prompt_text: str | None | UnsetType = UNSET
+    prompt_token_ids: Ids | UnsetType | None = UNSET
+    prompt_text: str | UnsetType | None = UNSET
     system_fingerprint: str | UnsetType = UNSET
 
 

@@ -71,7 +71,7 @@ class EventStream(Response):
         self._frames = frames
         del self.headers["content-length"]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await until_gone(receive, self._pump(send))
 
