@@ -82,6 +82,7 @@ class EngineCore:
         with self._changed:
             if self._stopping:
                 self._end(live, "abort")
+                self._publish()
             else:
                 self._inbox.append(live)
                 self._changed.notify_all()
@@ -152,6 +153,7 @@ class EngineCore:
                     self._abort_one(item)
                 else:
                     self._accept(item)
+            self._idle = False
             self._publish()
             return True
 
