@@ -60,6 +60,7 @@ class EngineCore:
         self._inbox: deque[Live | str] = deque()
         self._lives: dict[str, Live] = {}
         self._stopping = False
+        self._idle = True  # the last step left everything as it was
         self._counters = Counters()
         self._scheduler = self._new_scheduler()
         self._snapshot = self._count()
@@ -81,6 +82,7 @@ class EngineCore:
         with self._changed:
             if self._stopping:
                 self._end(live, "abort")
+                self._publish()
             else:
                 self._inbox.append(live)
                 self._changed.notify_all()
@@ -123,23 +125,25 @@ class EngineCore:
         return Scheduler(self.config, self.plan.num_blocks, self.plan.max_model_len)
 
     def _loop(self) -> None:
-        idle = True
-        while self._take_inbox(wait=idle):
+        while self._take_inbox():
             try:
-                idle = self._step()
+                self._idle = self._step()
             except Exception:
                 logger.exception("a step failed outside any request; everything in flight ends")
                 with self._changed:
                     self._end_all("error", "the engine had to start over")
                     self._scheduler = self._new_scheduler()
-                idle = True
+                self._idle = True
             with self._changed:
                 self._publish()
 
-    def _take_inbox(self, *, wait: bool) -> bool:
-        """Do what other threads asked for; with `wait`, sleep until there is something. False when stopping."""
+    def _take_inbox(self) -> bool:
+        """Do what other threads asked for; if a step would change nothing, sleep until there is something.
+
+        False when stopping.
+        """
         with self._changed:
-            while wait and not self._inbox and not self._stopping:
+            while self._idle and not self._inbox and not self._stopping:
                 self._changed.wait()
             if self._stopping:
                 return False
@@ -149,6 +153,7 @@ class EngineCore:
                     self._abort_one(item)
                 else:
                     self._accept(item)
+            self._idle = False
             self._publish()
             return True
 
@@ -240,6 +245,7 @@ class EngineCore:
             len(scheduler.waiting),
             scheduler.pool.num_free_blocks,
             scheduler.pool.num_blocks,
+            stalled=self._idle and bool(self._lives),
         )
 
     def _publish(self) -> None:

@@ -28,7 +28,7 @@ class Histogram(msgspec.Struct, frozen=True):
 class CoreStats(msgspec.Struct, frozen=True):
     """A moment of the core. Counters only grow; `kv_cache_usage` is the share of usable blocks in use, 0 to 1.
 
-    `waiting_by_reason` has upstream's reasons: everything that waits here waits for capacity.
+    `stalled`: something waits, and only an arrival or an abort can change that. `waiting_by_reason` has upstream's reasons: everything that waits here waits for capacity.
     """
 
     running: int
@@ -43,6 +43,7 @@ class CoreStats(msgspec.Struct, frozen=True):
     steps: int
     finished: dict[str, int]
     time_to_first_token: Histogram
+    stalled: bool = False
 
     def with_arrivals(self, count: int) -> CoreStats:
         """The same moment with `count` more requests that wait."""
@@ -50,7 +51,7 @@ class CoreStats(msgspec.Struct, frozen=True):
             return self
         waiting = self.waiting + count
         reasons = self.waiting_by_reason | {"capacity": self.waiting_by_reason["capacity"] + count}
-        return msgspec.structs.replace(self, waiting=waiting, waiting_by_reason=reasons)
+        return msgspec.structs.replace(self, waiting=waiting, waiting_by_reason=reasons, stalled=False)
 
 
 class Counters:
@@ -71,7 +72,9 @@ class Counters:
         self._first_token[bisect_left(FIRST_TOKEN_BOUNDS, seconds)] += 1
         self._first_token_sum += seconds
 
-    def snapshot(self, running: int, waiting: int, free_blocks: int, num_blocks: int) -> CoreStats:
+    def snapshot(
+        self, running: int, waiting: int, free_blocks: int, num_blocks: int, *, stalled: bool = False
+    ) -> CoreStats:
         """The counters together with the queues and the pool as they are. `num_blocks` includes the null block."""
         usable = num_blocks - 1
         return CoreStats(
@@ -89,4 +92,5 @@ class Counters:
             time_to_first_token=Histogram(
                 FIRST_TOKEN_BOUNDS, tuple(self._first_token), self._first_token_sum
             ),
+            stalled=stalled,
         )

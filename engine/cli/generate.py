@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from engine.cli.options import (
     Commands,
@@ -23,6 +24,8 @@ from engine.throughput import IncompleteRunError, RequestRun, require_complete_r
 if TYPE_CHECKING:
     from engine.generation import TextOutput
     from engine.llm import LLM, Completed, Prepared
+
+STALL_SECONDS = 2.0  # between two looks at whether the request can still end
 
 
 def register(commands: Commands) -> None:
@@ -91,12 +94,8 @@ def _without_seed(args: argparse.Namespace) -> argparse.Namespace:
 def _generate(args: argparse.Namespace, llm: LLM, prompt: str) -> int:
     prepared = _prepare(args, llm, prompt)
 
-    def show(_position: int, output: TextOutput) -> None:
-        if not args.json:
-            print(output.text, end="", flush=True)
-
     started = time.perf_counter()
-    (choice,) = llm.generate([prepared], show)[0]
+    choice = _wait(llm, prepared, None if args.json else sys.stdout)
     seconds = time.perf_counter() - started
     if args.json:
         _print_json(prepared, choice)
@@ -109,6 +108,28 @@ def _generate(args: argparse.Namespace, llm: LLM, prompt: str) -> int:
         raise StartupError(str(error)) from error
     _say(f"{len(choice.token_ids)} tokens in {seconds:.2f} s, {rate:.1f} a second, prefill included")
     return ExitCode.OK
+
+
+def _wait(llm: LLM, prepared: Prepared, show: TextIO | None) -> Completed:
+    """The whole continuation; its text goes to `show` as it comes. Raises StartupError when it can never end."""
+    from engine.llm import join
+
+    news = threading.Event()
+    generation = llm.submit(prepared, news.set)
+    outputs: list[TextOutput] = []
+    while not generation.done:
+        if not news.wait(STALL_SECONDS) and llm.stats().stalled:
+            raise StartupError(
+                f"the request needs more blocks than the {llm.core.plan.usable_blocks} that can be handed out and "
+                "waits for ever (mirrored behaviour: records/preemption/sole-request-waits-for-ever.md)",
+                hint="raise --num-gpu-blocks-override or lower --max-tokens",
+            )
+        news.clear()
+        for output in generation.take():
+            outputs.append(output)
+            if show is not None:
+                print(output.text, end="", file=show, flush=True)
+    return join(0, outputs)
 
 
 def _prepare(args: argparse.Namespace, llm: LLM, prompt: str) -> Prepared:
