@@ -24,11 +24,17 @@ from engine.server.flights import joined
 logger = logging.getLogger("nullblock.server")
 T = TypeVar("T")
 DONE = b"data: [DONE]\n\n"
+LINE_BREAKS = tuple((chr(code).encode(), b"\\u%04x" % code) for code in (0x85, 0x2028, 0x2029))
 CLIENT_GONE = 499  # what the access log shows for a client that did not wait; nobody receives it
 
 
 def frame(value: object) -> bytes:
-    return b"data: " + msgspec.json.encode(value) + b"\n\n"
+    """One event. Line breaks of Unicode are escaped: many clients split lines at them, and would cut the JSON."""
+    data = msgspec.json.encode(value)
+    for character, escaped in LINE_BREAKS:
+        if character in data:
+            data = data.replace(character, escaped)
+    return b"data: " + data + b"\n\n"
 
 
 async def closed_stream(chunks: AsyncIterator[msgspec.Struct]) -> AsyncIterator[bytes]:
