@@ -28,7 +28,7 @@ DELIBERATE = {
 
 def refused_here(fact: dict[str, Any]) -> str | None:
     """The field of a request that upstream honours and this server refuses, if any."""
-    fields = table()[fact["path"]] if fact["path"] in table() else {}
+    fields = table().get(fact["path"], {})
     for name, value in fact["body"].items():
         field = fields.get(name)
         if (
