@@ -85,7 +85,16 @@ def test_a_shape_on_the_command_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "layers", "layers=0,kv-heads=1", "heads=3", "layers=x", "layers=1,kv-heads=1,head-size=8"]
+    "text",
+    [
+        "",
+        "layers",
+        "layers=0,kv-heads=1",
+        "heads=3",
+        "layers=x",
+        f"layers={'9' * 5000}",
+        "layers=1,kv-heads=1,head-size=8",
+    ],
 )
 def test_a_shape_that_is_none_shows_how_to_write_it(text: str) -> None:
     with pytest.raises(UsageError, match="write it like layers=12"):
