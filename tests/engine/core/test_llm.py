@@ -42,6 +42,27 @@ def test_the_plain_twins_generate_the_same(llm: LLM, tiny_opt: Path) -> None:
         plain.stop()
 
 
+def test_alone_together_and_under_preemption_are_the_same(llm: LLM, tiny_opt: Path) -> None:
+    """Twelve blocks hold three of six requests of up to 60 slots: the others are preempted and computed again."""
+    prompts = [f"{number} blocks of the pool are handed out" for number in range(6)]
+    alone = [one(llm, prompt, 30) for prompt in prompts]
+    options = EngineOptions(
+        model=str(tiny_opt), num_gpu_blocks_override=12, max_num_batched_tokens=40, max_num_seqs=8
+    )
+    tight = load_llm(options, lambda _line: None)
+    try:
+        crowded = tight.generate([tight.prepare(prompt, GREEDY, max_tokens=30) for prompt in prompts])
+        preemptions = tight.stats().preemptions
+    finally:
+        tight.stop()
+    together = llm.generate([llm.prepare(prompt, GREEDY, max_tokens=30) for prompt in prompts])
+
+    assert preemptions > 0
+    assert [choice.token_ids for (choice,) in together] == [choice.token_ids for choice in alone]
+    assert [choice.token_ids for (choice,) in crowded] == [choice.token_ids for choice in alone]
+    assert [choice.text for (choice,) in crowded] == [choice.text for choice in alone]
+
+
 def test_a_stop_string_ends_the_choice_wherever_it_lies(llm: LLM) -> None:
     """The stop string is taken from what the model says, so that it crosses a token border."""
     whole = one(llm, "Hello", 20)
