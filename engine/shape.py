@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ def parse_shape(text: str) -> ModelShape:
     given: dict[str, int] = {}
     for part in text.split(","):
         key, _, value = part.strip().partition("=")
-        if key not in SHAPE_KEYS or not value.isdecimal() or int(value) < 1:
+        if key not in SHAPE_KEYS or not re.fullmatch("0*[1-9][0-9]{0,11}", value):
             raise UsageError(f"--shape does not take {part.strip()!r}", hint=f"write it like {SHAPE_EXAMPLE}")
         given[SHAPE_KEYS[key]] = int(value)
     missing = [key for key, name in SHAPE_KEYS.items() if name not in given]

@@ -29,10 +29,12 @@ SAMPLING_DEFAULTS = {
     "max_new_tokens": "max_tokens",
 }
 GIB = 1 << 30
+MOST_BLOCKS = 1 << 22
 
 
 def plan_or_refuse(config: EngineConfig, options: EngineOptions) -> PlanOk:
     """The start-up plan. Raises UsageError that says which flag to change where the engine cannot start."""
+    check_size(config)
     plan = capacity.plan(config, options.policies)
     if isinstance(plan, PlanRefused):
         message, hint = explain(plan, config)
@@ -93,10 +95,29 @@ def start_up_log(plan: PlanOk, config: EngineConfig) -> list[str]:
     return lines
 
 
-def check_memory(plan: PlanOk, folder: Path) -> None:
+def check_size(config: EngineConfig) -> None:
+    """Raise UsageError for a pool of more blocks than the scheduler's own tables are made for.
+
+    To be asked before `capacity.plan`, which builds a pool to count what is usable.
+    """
+    if num_blocks(config) > MOST_BLOCKS:
+        raise UsageError(
+            f"{num_blocks(config)} blocks are more than the {MOST_BLOCKS} that this engine keeps account of",
+            hint="lower --num-gpu-blocks-override or --kv-cache-memory-bytes, or raise --block-size",
+        )
+
+
+def num_blocks(config: EngineConfig) -> int:
+    """Blocks that the configuration asks for, the null block included."""
+    if config.num_blocks is not None:
+        return config.num_blocks
+    return config.kv_cache_memory_bytes // config.bytes_per_block
+
+
+def check_memory(config: EngineConfig, folder: Path) -> None:
     """Raise StartupError when pool and weights are more than this machine has left, where it says how much that is."""
     available = available_memory()
-    pool = plan.num_blocks * plan.bytes_per_block
+    pool = num_blocks(config) * config.bytes_per_block
     weights = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     if available is not None and pool + weights > available:
         raise StartupError(
@@ -150,8 +171,8 @@ def load_llm(options: EngineOptions, progress: Callable[[str], None]) -> LLM:
         raise UsageError(str(error)) from error
     facts = read_facts(folder)
     config = options.config(facts.shape, facts.dtype)
+    check_memory(config, folder)
     plan = plan_or_refuse(config, options)
-    check_memory(plan, folder)
     generation = generation_config(folder, options.override_generation_config)
     for line in start_up_log(plan, config):
         logger.info(line)

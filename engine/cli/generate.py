@@ -119,6 +119,8 @@ def _wait(llm: LLM, prepared: Prepared, show: TextIO | None) -> Completed:
     outputs: list[TextOutput] = []
     while not generation.done:
         if not news.wait(STALL_SECONDS) and llm.stats().stalled:
+            if show is not None:
+                print(file=show)
             raise StartupError(
                 f"the request needs more blocks than the {llm.core.plan.usable_blocks} that can be handed out and "
                 "waits for ever (mirrored behaviour: records/preemption/sole-request-waits-for-ever.md)",

@@ -15,6 +15,7 @@ Commands = Any  # argparse keeps the type of add_subparsers' result private
 Execute = Callable[[argparse.Namespace], int]
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEFAULTS = EngineOptions(model="")
+LARGEST = 2**63 - 1
 
 
 def verb(
@@ -175,17 +176,13 @@ def json_object(flag: str, text: str) -> dict[str, Any]:
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1, for argparse."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"takes a whole number of at least 1, not {text!r}")
-    return int(text)
+    """A whole number from 1 to LARGEST, for argparse."""
+    return _whole(text, 1)
 
 
 def natural(text: str) -> int:
-    """A whole number of at least 0, for argparse."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"takes a whole number of at least 0, not {text!r}")
-    return int(text)
+    """A whole number from 0 to LARGEST, for argparse."""
+    return _whole(text, 0)
 
 
 def length(text: str) -> int | Literal["auto"]:
@@ -193,3 +190,12 @@ def length(text: str) -> int | Literal["auto"]:
     if text in ("auto", "-1"):
         return "auto"
     return positive(text)
+
+
+def _whole(text: str, least: int) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > len(str(LARGEST)):
+        raise argparse.ArgumentTypeError(f"takes a whole number of at least {least}, not {text[:40]!r}")
+    value = int(text)
+    if not least <= value <= LARGEST:
+        raise argparse.ArgumentTypeError(f"takes a whole number of at least {least}, not {text!r}")
+    return value

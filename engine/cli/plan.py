@@ -37,10 +37,11 @@ def execute(args: argparse.Namespace) -> int:
 
     from engine import capacity
     from engine.capacity import PlanRefused
-    from engine.startup import explain
+    from engine.startup import check_size, explain
 
     options = engine_options(args)
     config = _config(args, options)
+    check_size(config)
     plan = capacity.plan(config, options.policies)
     if args.json:
         print(msgspec.json.encode(plan).decode())
