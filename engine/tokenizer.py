@@ -78,9 +78,7 @@ class Tokenizer:
         Raises RequestRefused when there is no template, or when it refuses the messages.
         """
         if chat_template is None and not self.has_chat_template:
-            raise RequestRefused(
-                "this model has no chat template: send a prompt to /v1/completions"
-            )
+            raise RequestRefused("this model has no chat template: send a prompt to /v1/completions")
         try:
             with self._lock:
                 prompt: str = self._wrapped.apply_chat_template(

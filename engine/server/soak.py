@@ -52,7 +52,9 @@ def start_server(model: str, blocks: int, seqs: int) -> tuple[subprocess.Popen[s
         log.append(line)
         found = ADDRESS.search(line)
         if found:
-            threading.Thread(target=process.stderr.read, daemon=True).start()  # so that a log cannot fill its pipe
+            threading.Thread(
+                target=process.stderr.read, daemon=True
+            ).start()  # so that a log cannot fill its pipe
             return process, found.group(1)
         if time.monotonic() > deadline:
             break
@@ -78,9 +80,7 @@ async def client(base: str, seen: Seen, until: float, seed: int) -> None:
                 seen.endings[type(error).__name__] += 1
 
 
-async def _one(
-    http: httpx.AsyncClient, body: dict[str, object], leave_after: int | None, seen: Seen
-) -> None:
+async def _one(http: httpx.AsyncClient, body: dict[str, object], leave_after: int | None, seen: Seen) -> None:
     frames = 0
     last = finish = ""
     async with http.stream("POST", "/v1/completions", json=body) as response:

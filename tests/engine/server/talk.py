@@ -12,18 +12,26 @@ import httpx
 from engine.llm import LLM
 from engine.server.app import create_app
 from engine.server.flights import Flights
-from engine.server.params import defaults_from
+from engine.server.params import Defaults, defaults_from
 from engine.server.service import describe
 
 SECONDS = 30.0  # more than any answer of the tiny model takes
 
 
 class Talk:
-    """One application over one engine; `changes` are those of its defaults or keys."""
+    """One application over one engine."""
 
-    def __init__(self, llm: LLM, *, keys: tuple[str, ...] = (), names: tuple[str, ...] = ("tiny",)) -> None:
+    def __init__(
+        self,
+        llm: LLM,
+        *,
+        keys: tuple[str, ...] = (),
+        names: tuple[str, ...] = ("tiny",),
+        defaults: Defaults | None = None,
+    ) -> None:
         self.llm = llm
-        served = describe("folder/tiny", names, "test", defaults_from(llm.defaults, llm.ceiling))
+        chosen = defaults_from(llm.defaults, llm.ceiling) if defaults is None else defaults
+        served = describe("folder/tiny", names, "test", chosen)
         self.flights = Flights(llm)
         self.app = create_app(served, llm, self.flights, keys, {"block_size": "16"})
 
