@@ -86,10 +86,10 @@ def execute(args: argparse.Namespace) -> int:
         ) from error
     held = lifecycle.bind(args.host, args.port)
     try:
-        with lifecycle.ended_by_signal():
-            from engine.startup import load_llm
+        lifecycle.end_on_signal()
+        from engine.startup import load_llm
 
-            llm = load_llm(options, _say)
+        llm = load_llm(options, _say)
         try:
             _serve(args, llm, held)
         finally:

@@ -120,20 +120,15 @@ class Life:
         self._http.should_exit = True
 
 
-@contextlib.contextmanager
-def ended_by_signal() -> Iterator[None]:
-    """While the model loads, a signal ends the process with 0, as it does later on."""
+def end_on_signal() -> None:
+    """Until the server serves, and takes signals over, one of them ends the process with 0, as it does later on."""
 
-    def leave(number: int, _frame: object) -> None:
-        logger.info("%s while loading: ending", signal.Signals(number).name)
+    def end(number: int, _frame: object) -> None:
+        logger.info("%s while starting: ending", signal.Signals(number).name)
         exit_now(0)
 
-    before = {number: signal.signal(number, leave) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    for number in SIGNALS:
+        signal.signal(number, end)
 
 
 def leave(code: int) -> int:

@@ -105,20 +105,27 @@ class Call:
 
 
 @contextmanager
-def running(model: Path, *flags: str) -> Iterator[Running]:
-    """A server of `model` on a free port, ready to serve; killed in the end if it still lives."""
+def starting(model: Path, *flags: str) -> Iterator[Running]:
+    """A server of `model` on a free port, on its way up; killed in the end if it still lives."""
     command = [sys.executable, "-m", "engine.cli.main", "serve", str(model), "--port", "0", *flags]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
     server = Running(process)
     try:
-        server.wait_ready()
         yield server
     finally:
         if process.poll() is None:
             process.kill()
         process.wait(10)
         server.close()
+
+
+@contextmanager
+def running(model: Path, *flags: str) -> Iterator[Running]:
+    """A server of `model` on a free port, ready to serve."""
+    with starting(model, *flags) as server:
+        server.wait_ready()
+        yield server
 
 
 def failing(*arguments: str) -> tuple[int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 
 from engine.server.fields import table
 from engine.server.requests import ChatBody, CompletionBody
+from oracle.interpreter import oracle_environment
+from oracle.pins import load_pin
 from tests.engine.server.talk import Talk, error_of
+from tests.oracle.driver_process import ROOT, oracle_python
 
 UPSTREAM = json.loads(Path(__file__).with_name("upstream_fields.json").read_text(encoding="utf-8"))
 BODIES: dict[str, type[CompletionBody] | type[ChatBody]] = {
@@ -98,3 +102,27 @@ def test_a_refused_field_gets_400_unless_it_asks_for_nothing(endpoint: str, name
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_unknown_fields_are_ignored(endpoint: str, talk: Talk) -> None:
     assert talk.post(endpoint, MINIMAL[endpoint] | {"no_such_field": 1, "best_of": 2}).status_code == 200
+
+
+@pytest.mark.oracle
+def test_the_list_is_that_of_the_pins_own_openapi_document() -> None:
+    """Upstream's request models, asked for the properties that its OpenAPI document shows."""
+    program = (
+        "import json;"
+        "from vllm.entrypoints.openai.completion.protocol import CompletionRequest as A;"
+        "from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest as B;"
+        "print(json.dumps([sorted(m.model_json_schema()['properties']) for m in (A, B)]))"
+    )
+
+    printed = subprocess.run(
+        [str(oracle_python()), "-c", program],
+        cwd=ROOT,
+        env=oracle_environment(ROOT, load_pin(ROOT)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+    completion, chat = json.loads(printed.stdout.splitlines()[-1])
+    assert {"/v1/completions": completion, "/v1/chat/completions": chat} == UPSTREAM

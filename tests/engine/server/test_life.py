@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.engine.server.running import STUCK, Call, Running, failing, running
+from tests.engine.server.running import STUCK, Call, Running, failing, running, starting
 from tests.engine.server.talk import frames
 
 SHUTDOWNS = int(os.environ.get("NULLBLOCK_SHUTDOWNS", "3"))
@@ -124,6 +124,14 @@ def test_idle_it_ends_within_seconds(tiny_opt: Path) -> None:
 
         assert server.wait_exit(10) == 0
         assert time.monotonic() - started < 8
+
+
+def test_a_signal_while_the_model_loads_ends_it_as_well(tiny_opt: Path) -> None:
+    with starting(tiny_opt, *WEDGE) as server:
+        server.wait_for(lambda: any("loading" in line for line in server.log))
+        server.signal()
+
+        assert server.wait_exit(10) == 0
 
 
 def test_a_shutdown_timeout_lets_requests_land_and_takes_no_new_ones(tiny_opt: Path) -> None:
