@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs the environment of requirements/model.lock (make test has it)")
+torch = pytest.importorskip(
+    "torch", reason="needs the environment of requirements/model.lock (make test has it)"
+)
 
 from engine.model_files import make_tiny_opt  # noqa: E402
 from engine.model_runner import ModelRunner  # noqa: E402
