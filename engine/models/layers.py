@@ -30,7 +30,7 @@ def activation(name: str) -> Map:
 
 
 class Linear:
-    """`x [..., inputs]` to `[..., outputs]`."""
+    """`x [rows, inputs]` to `[rows, outputs]`, the weight `[outputs, inputs]` as it was read."""
 
     __slots__ = ("bias", "weight")
 
@@ -41,10 +41,43 @@ class Linear:
         return F.linear(x, self.weight, self.bias)
 
 
-def load_linear(weights: Weights, name: str, outputs: int, inputs: int, *, bias: bool) -> Linear:
+class PackedLinear:
+    """As Linear, the weight reordered once for oneDNN, which otherwise happens in every call."""
+
+    __slots__ = ("_apply", "_bias", "_packed")
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+        self._apply = torch.ops.mkldnn._linear_pointwise
+        self._bias = bias
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self._apply(x, self._packed, self._bias, "none", [], "")
+        return out
+
+    @staticmethod
+    def fits(weight: torch.Tensor) -> bool:
+        """Whether this build of torch on this machine can pack `weight`."""
+        if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+            return False
+        operations = torch.ops.mkldnn
+        if not (hasattr(operations, "_reorder_linear_weight") and hasattr(operations, "_linear_pointwise")):
+            return False
+        if weight.dtype == torch.bfloat16:
+            return bool(operations._is_mkldnn_bf16_supported())
+        return weight.dtype == torch.float32
+
+
+def make_linear(weight: torch.Tensor, bias: torch.Tensor | None, *, plain: bool) -> Map:
+    """The fastest map that the machine has for a weight, or with `plain` the one that needs no preparation."""
+    if plain or not PackedLinear.fits(weight):
+        return Linear(weight, bias)
+    return PackedLinear(weight, bias)
+
+
+def load_linear(weights: Weights, name: str, outputs: int, inputs: int, *, bias: bool, plain: bool) -> Map:
     """The map `name` with its weight `[outputs, inputs]`, and bias where the family has one."""
-    weight = weights.take(f"{name}.weight", outputs, inputs)
-    return Linear(weight, weights.take(f"{name}.bias", outputs) if bias else None)
+    return make_linear(*_take(weights, name, outputs, inputs, bias), plain=plain)
 
 
 def load_joined(
@@ -54,11 +87,20 @@ def load_joined(
 
     Fused into one weight, or with `plain` computed one by one.
     """
-    maps = [load_linear(weights, name, outputs, inputs, bias=bias) for name, outputs in names]
+    parts = [_take(weights, name, outputs, inputs, bias) for name, outputs in names]
     if plain:
+        maps = [Linear(*part) for part in parts]
         return lambda x: torch.cat([one(x) for one in maps], dim=-1)
-    biases = [one.bias for one in maps if one.bias is not None]
-    return Linear(torch.cat([one.weight for one in maps]), torch.cat(biases) if biases else None)
+    biases = [part[1] for part in parts if part[1] is not None]
+    weight = torch.cat([part[0] for part in parts])
+    return make_linear(weight, torch.cat(biases) if biases else None, plain=False)
+
+
+def _take(
+    weights: Weights, name: str, outputs: int, inputs: int, bias: bool
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    weight = weights.take(f"{name}.weight", outputs, inputs)
+    return weight, weights.take(f"{name}.bias", outputs) if bias else None
 
 
 class Rotary:

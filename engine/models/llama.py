@@ -17,6 +17,7 @@ from engine.models.layers import (
     check_rope,
     load_joined,
     load_linear,
+    make_linear,
     rotate_,
     rotate_plainly_,
 )
@@ -46,7 +47,9 @@ class _Layer:
             bias=config.attention_bias,
             plain=plain,
         )
-        self.out = load_linear(weights, f"{at}.self_attn.o_proj", hidden, q_size, bias=config.attention_bias)
+        self.out = load_linear(
+            weights, f"{at}.self_attn.o_proj", hidden, q_size, bias=config.attention_bias, plain=plain
+        )
         self.gate_up = load_joined(
             weights,
             [(f"{at}.mlp.gate_proj", mlp), (f"{at}.mlp.up_proj", mlp)],
@@ -54,7 +57,9 @@ class _Layer:
             bias=config.mlp_bias,
             plain=plain,
         )
-        self.down = load_linear(weights, f"{at}.mlp.down_proj", hidden, mlp, bias=config.mlp_bias)
+        self.down = load_linear(
+            weights, f"{at}.mlp.down_proj", hidden, mlp, bias=config.mlp_bias, plain=plain
+        )
 
 
 @register("LlamaForCausalLM")
@@ -75,11 +80,9 @@ class Llama:
         self._embed = weights.take("embed_tokens.weight", config.vocab_size, hidden)
         self._layers = [_Layer(i, config, weights, plain) for i in range(config.num_hidden_layers)]
         self._norm = weights.take("norm.weight", hidden)
-        self._head = (
-            self._embed
-            if config.tie_word_embeddings
-            else weights.take("lm_head.weight", config.vocab_size, hidden)
-        )
+        tied = config.tie_word_embeddings
+        head = self._embed if tied else weights.take("lm_head.weight", config.vocab_size, hidden)
+        self._head = make_linear(head, None, plain=plain)
         self._rotary = Rotary(config, shape.head_size, self._embed.dtype, self._embed.device)
 
     @staticmethod
@@ -102,7 +105,7 @@ class Llama:
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """See engine.models.Model."""
-        return F.linear(hidden, self._head)
+        return self._head(hidden)
 
     def _attend(
         self, layer: _Layer, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attend

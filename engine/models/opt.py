@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from engine.models import Attend, register
-from engine.models.layers import Linear, Map, activation, load_joined, load_linear
+from engine.models.layers import Map, activation, load_joined, load_linear, make_linear
 from engine.weights import Weights
 
 # The first rows of OPT's table of positions stand for padding and are never used.
@@ -35,9 +35,9 @@ class _Layer:
         self.mlp_norm = _load_norm(config, weights, f"{at}.final_layer_norm")
         names = [(f"{at}.self_attn.{one}_proj", size) for one in ("q", "k", "v")]
         self.qkv = load_joined(weights, names, size, bias=bias, plain=plain)
-        self.out = load_linear(weights, f"{at}.self_attn.out_proj", size, size, bias=bias)
-        self.up = load_linear(weights, f"{at}.fc1", mlp, size, bias=bias)
-        self.down = load_linear(weights, f"{at}.fc2", size, mlp, bias=bias)
+        self.out = load_linear(weights, f"{at}.self_attn.out_proj", size, size, bias=bias, plain=plain)
+        self.up = load_linear(weights, f"{at}.fc1", mlp, size, bias=bias, plain=plain)
+        self.down = load_linear(weights, f"{at}.fc2", size, mlp, bias=bias, plain=plain)
 
 
 @register("OPTForCausalLM")
@@ -53,18 +53,22 @@ class OPT:
         self._positions = weights.take(
             "decoder.embed_positions.weight", config.max_position_embeddings + POSITION_OFFSET, size
         )
-        self._project_in: Linear | None = None
-        self._project_out: Linear | None = None
+        self._project_in: Map | None = None
+        self._project_out: Map | None = None
         if embedded != size:
-            self._project_in = load_linear(weights, "decoder.project_in", size, embedded, bias=False)
-            self._project_out = load_linear(weights, "decoder.project_out", embedded, size, bias=False)
+            self._project_in = load_linear(
+                weights, "decoder.project_in", size, embedded, bias=False, plain=plain
+            )
+            self._project_out = load_linear(
+                weights, "decoder.project_out", embedded, size, bias=False, plain=plain
+            )
         self._layers = [_Layer(i, config, weights, plain) for i in range(config.num_hidden_layers)]
         self._norm: Map | None = None
         if config.do_layer_norm_before and not config._remove_final_layer_norm:
             self._norm = _load_norm(config, weights, "decoder.final_layer_norm")
-        self._head = (
-            self._embed if config.tie_word_embeddings else weights.take("lm_head.weight", vocab, embedded)
-        )
+        tied = config.tie_word_embeddings
+        head = self._embed if tied else weights.take("lm_head.weight", vocab, embedded)
+        self._head = make_linear(head, None, plain=plain)
 
     @staticmethod
     def check(config: Any) -> None:
@@ -85,7 +89,7 @@ class OPT:
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """See engine.models.Model."""
-        return F.linear(hidden, self._head)
+        return self._head(hidden)
 
     def _one(self, layer: _Layer, x: torch.Tensor, attend: Attend) -> torch.Tensor:
         tokens, size = x.shape
