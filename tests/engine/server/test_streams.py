@@ -86,6 +86,17 @@ def test_a_stream_says_what_a_whole_response_says(talk: Talk) -> None:
     assert choices[-1]["finish_reason"] == whole["finish_reason"] == "length"
 
 
+def test_offsets_go_on_from_the_text_before_them(talk: Talk) -> None:
+    frames = talk.frames("/v1/completions", PLAIN | {"prompt": "Hello", "logprobs": 0, "stream_interval": 2})
+
+    shown = 0
+    for frame in frames[:-1]:
+        choice = frame["choices"][0]
+        assert choice["logprobs"]["text_offset"][0] == shown
+        shown += len(choice["text"])
+    assert shown > 0
+
+
 def test_include_usage_adds_one_chunk_without_choices(talk: Talk) -> None:
     frames = talk.frames("/v1/completions", PLAIN | {"stream_options": {"include_usage": True}})
 
