@@ -2,12 +2,12 @@
 # NULLBLOCK_ENVS a folder of environments that several clones share.
 PYTHON ?= python3
 .DEFAULT_GOAL := help
-.PHONY: help setup parity test lint bench schema clean setup-base setup-test setup-oracle
+.PHONY: help setup parity test lint bench soak schema clean setup-base setup-test setup-oracle
 
 # `make parity` is the whole job or nothing: a filter on its command line is a mistake, not a smaller job.
 ifneq ($(filter parity,$(MAKECMDGOALS)),)
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
-TARGETS := help setup parity test lint bench schema clean
+TARGETS := help setup parity test lint bench soak schema clean
 EXTRA := $(filter-out PYTHON NULLBLOCK_% MAKE%,$(filter-out -%,$(GIVEN))) $(filter-out $(TARGETS),$(MAKECMDGOALS))
 ifneq ($(strip $(EXTRA)),)
 $(error make parity takes no arguments, got: $(strip $(EXTRA)) -- for a part of the scenarios run .venv/bin/parity run --family NAME, or .venv/bin/parity run SCENARIO)
@@ -32,6 +32,9 @@ lint: setup-test ## check format, lint and types
 
 bench: setup ## the engine's share of the oracle's time on the same scenarios
 	@.venv/bin/python -m parity.bench
+
+soak: setup-test ## 200 streaming clients that come and go for a minute against tiny-opt: no 500, no lost block, flat memory
+	@.venv/bin/python -m engine.server.soak
 
 schema: setup-base ## write the JSON Schemas of scenario and observation anew
 	@.venv/bin/parity schema
