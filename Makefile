@@ -25,7 +25,7 @@ parity: setup ## the main job: every scenario on live upstream and on the engine
 test: setup-test setup-model setup-oracle ## run all tests
 	@.venv/bin/python -m pytest
 
-lint: setup-test ## check format, lint and types
+lint: setup-test setup-model ## check format, lint and types
 	@.venv/bin/python -m ruff format --check .
 	@.venv/bin/python -m ruff check .
 	@.venv/bin/python -m mypy
