@@ -22,7 +22,7 @@ setup: setup-base setup-oracle ## make .venv and the oracle's environment (2.1 G
 parity: setup ## the main job: every scenario on live upstream and on the engine; exit 0 when all is MATCH or COVERED
 	@.venv/bin/parity check
 
-test: setup-test setup-model setup-oracle ## run all tests
+test: setup-test setup-model setup-oracle model ## run all tests
 	@.venv/bin/python -m pytest
 
 lint: setup-test setup-model ## check format, lint and types

@@ -14,14 +14,12 @@ from engine.model_runner import ModelRunner, Row
 from tests.engine.model.steps import play
 
 FOLDER = Path(__file__).resolve().parents[3] / ".models" / "smollm2-135m-instruct"
-pytestmark = [
-    pytest.mark.model,
-    pytest.mark.skipif(not FOLDER.is_dir(), reason="needs .models/smollm2-135m-instruct: run make model"),
-]
+pytestmark = pytest.mark.model
 
 
 @pytest.fixture(scope="module")
 def runner() -> ModelRunner:
+    assert FOLDER.is_dir(), "there is no .models/smollm2-135m-instruct: run `make model` (make test does)"
     return ModelRunner.load(FOLDER, "float32", "cpu", 32, 16, 512)
 
 
