@@ -97,7 +97,7 @@ def execute(args: argparse.Namespace) -> int:
     finally:
         held.close()
     _say("ended")
-    return lifecycle.leave(ExitCode.OK)
+    lifecycle.exit_now(ExitCode.OK)
 
 
 def _serve(args: argparse.Namespace, llm: LLM, held: socket.socket) -> None:

@@ -16,8 +16,8 @@ import os
 import signal
 import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 import uvicorn
 from fastapi import FastAPI
@@ -131,15 +131,8 @@ def end_on_signal() -> None:
         signal.signal(number, end)
 
 
-def leave(code: int) -> int:
-    """The exit code, for a process with no thread left that could hold it up; otherwise ends it here."""
-    if any(thread.name == "nullblock-core" for thread in threading.enumerate()):
-        exit_now(code)
-    return code
-
-
-def exit_now(code: int) -> None:
-    """End the process without waiting for any thread."""
+def exit_now(code: int) -> NoReturn:
+    """End the process without waiting for any thread or library: unloading torch alone takes seconds on a busy machine."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
