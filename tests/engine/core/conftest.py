@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="needs the environment of requirements/model.lock (make test has it)")
-
 from engine.llm import LLM
 from engine.model_files import make_tiny_opt
 from engine.options import EngineOptions

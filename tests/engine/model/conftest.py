@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip(
-    "torch", reason="needs the environment of requirements/model.lock (make test has it)"
-)
-
-from engine.model_files import make_tiny_opt  # noqa: E402
-from engine.model_runner import ModelRunner  # noqa: E402
+from engine.model_files import make_tiny_opt
+from engine.model_runner import ModelRunner
 
 Reference = Callable[[list[int]], Any]
 MakeRunner = Callable[..., ModelRunner]

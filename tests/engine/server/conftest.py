@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="needs the environment of requirements/model.lock (make test has it)")
-pytest.importorskip("fastapi", reason="needs the environment of requirements/model.lock (make test has it)")
-
 from engine.llm import LLM
 from engine.options import EngineOptions
 from engine.startup import load_llm

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import openai
 import pytest
 
-openai = pytest.importorskip("openai", reason="needs the test extra")
-
-from tests.engine.server.running import Running, running  # noqa: E402
+from tests.engine.server.running import Running, running
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
