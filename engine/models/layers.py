@@ -65,7 +65,7 @@ class PackedLinear:
             return False
         if weight.dtype == torch.bfloat16:
             return bool(operations._is_mkldnn_bf16_supported())
-        return weight.dtype == torch.float32
+        return bool(weight.dtype == torch.float32)
 
 
 def make_linear(weight: torch.Tensor, bias: torch.Tensor | None, *, plain: bool) -> Map:
