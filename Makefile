@@ -33,11 +33,11 @@ lint: setup-test setup-model ## check format, lint and types
 bench: setup ## the engine's share of the oracle's time on the same scenarios
 	@.venv/bin/python -m parity.bench
 
-soak: setup-model ## 200 streaming clients that come and go for a minute against tiny-opt: no 500, no lost block, flat memory
-	@.venv/bin/python -m engine.server.soak
-
 model: setup-model ## make .models/smollm2-135m-instruct (downloads 93 MB) and .models/tiny-opt, or nothing if they are there
 	@.venv/bin/python -m engine.model_files
+
+soak: model ## 200 streaming clients that come and go for a minute against tiny-opt: no 500, no lost block, flat memory
+	@.venv/bin/python -m engine.server.soak
 
 schema: setup-base ## write the JSON Schemas of scenario and observation anew
 	@.venv/bin/parity schema

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -102,6 +104,23 @@ class Call:
         self._thread.join(seconds)
         assert isinstance(self.outcome, httpx.Response), repr(self.outcome)
         return self.outcome
+
+
+class Leaver:
+    """A client that sends a request, reads nothing, and goes when it is told to."""
+
+    def __init__(self, base: str, body: dict[str, Any]) -> None:
+        host, _, port = base.removeprefix("http://").partition(":")
+        content = json.dumps(body).encode()
+        head = (
+            f"POST /v1/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(content)}\r\n\r\n"
+        )
+        self._socket = socket.create_connection((host, int(port)), 10)
+        self._socket.sendall(head.encode() + content)
+
+    def leave(self) -> None:
+        self._socket.close()
 
 
 @contextmanager
