@@ -82,8 +82,8 @@ class Llama:
         self._norm = weights.take("norm.weight", hidden)
         tied = config.tie_word_embeddings
         head = self._embed if tied else weights.take("lm_head.weight", config.vocab_size, hidden)
-        self._head = make_linear(head, None, plain=plain)
-        self._rotary = Rotary(config, shape.head_size, self._embed.dtype, self._embed.device)
+        self._head = make_linear(head, None, plain=plain, last=True)
+        self._rotary = Rotary(config, self._embed.dtype, self._embed.device)
 
     @staticmethod
     def check(config: Any) -> None:

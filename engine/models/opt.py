@@ -68,7 +68,7 @@ class OPT:
             self._norm = _load_norm(config, weights, "decoder.final_layer_norm")
         tied = config.tie_word_embeddings
         head = self._embed if tied else weights.take("lm_head.weight", vocab, embedded)
-        self._head = make_linear(head, None, plain=plain)
+        self._head = make_linear(head, None, plain=plain, last=True)
 
     @staticmethod
     def check(config: Any) -> None:

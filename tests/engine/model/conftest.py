@@ -57,6 +57,12 @@ def _save_odd_llama(folder: Path) -> None:
     )
 
 
+def _save_stretched_llama(folder: Path) -> None:
+    """Positions stretched eight times beyond the 64 of `max_position_embeddings`."""
+    rope = {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 8.0}
+    _save_llama(folder, max_position_embeddings=64, rope_parameters=rope)
+
+
 def _save_odd_opt(folder: Path) -> None:
     """Norms after the layers, embeddings narrower than the layers."""
     from transformers import OPTConfig, OPTForCausalLM
@@ -91,6 +97,7 @@ SAVERS: dict[str, Callable[[Path], None]] = {
     "odd-opt": _save_odd_opt,
     "llama": _save_llama,
     "odd-llama": _save_odd_llama,
+    "stretched-llama": _save_stretched_llama,
 }
 
 
