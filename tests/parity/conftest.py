@@ -15,6 +15,9 @@ import pytest
 from parity.observation import Observation, decode
 from parity.scenario import Case
 from parity.suite import load_suite
+from tests.parity.stand_in import checkout, here, stand_in
+
+__all__ = ["checkout", "here", "stand_in"]
 
 ROOT = Path(__file__).resolve().parents[2]
 

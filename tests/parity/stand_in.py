@@ -1,0 +1,117 @@
+"""The engine's own untouched answers as a stand-in for the oracle, for whole runs without it.
+
+Its observations are made before anything is planted, so what is planted shows on the subject only.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from oracle.verify import Measured
+from parity import session
+from parity.engine_side import EngineSide
+from parity.finding import Outcome, Verdict
+from parity.report.progress import RunProgress
+from parity.root import CODE_ROOT
+from parity.scenario import Scenario
+from parity.session import Ask, run
+from parity.side import Play
+from parity.suite import load_suite
+
+
+@cache
+def untouched_plays() -> dict[str, Play]:
+    side = EngineSide()
+    plays = {}
+    for case in load_suite(CODE_ROOT):
+        side.begin(case.scenario)
+        plays[case.id] = side.finish()
+    return plays
+
+
+class StandIn:
+    """A side that answers what the untouched engine answered; `fails` are ids of scenarios that it dies in."""
+
+    name = "oracle"
+
+    def __init__(self, fails: frozenset[str] = frozenset(), flaky: frozenset[str] = frozenset()) -> None:
+        self._fails = fails
+        self._flaky = flaky
+        self._times: dict[str, int] = {}
+        self._id = ""
+
+    def hello(self) -> dict[str, Any]:
+        return {"name": "stand-in", "version": "0.27.1", "model_runner": "v1"}
+
+    def begin(self, scenario: Scenario) -> None:
+        self._id = scenario.id
+
+    def finish(self) -> Play:
+        if self._id in self._fails:
+            return Play(None, "the process ended with status 9", 0.0)
+        play = untouched_plays()[self._id]
+        self._times[self._id] = self._times.get(self._id, 0) + 1
+        if self._id in self._flaky and self._times[self._id] % 2 == 0:
+            assert play.observation is not None
+            changed = msgspec.structs.replace(play.observation, num_blocks=99)  # type: ignore[type-var]
+            return msgspec.structs.replace(play, observation=changed)
+        return play
+
+    def close(self) -> None:
+        """No process to end."""
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    measured = Measured(
+        pin="vllm-0.27.1",
+        version="0.27.1",
+        source="wheel",
+        commit=None,
+        wheel_sha256=None,
+        python="3.11",
+        torch=None,
+        package=Path("vllm"),
+        prefix=Path("env"),
+        files={},
+        mismatches=(),
+    )
+
+    def use(**vices: frozenset[str]) -> None:
+        monkeypatch.setattr(session, "measure_oracle", lambda *_: measured)
+        monkeypatch.setattr(session, "start_oracle", lambda *_: StandIn(**vices))
+
+    untouched_plays()
+    use()
+    return use
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A tree with the committed scenarios, pins and records, whose records may be changed."""
+    root = tmp_path / "clone"
+    for folder in ("parity/scenarios", "oracle/pins", "records"):
+        shutil.copytree(CODE_ROOT / folder, root / folder)
+    return root
+
+
+def check(root: Path, **asked: Any) -> Outcome:
+    return run(Ask(root=root, **asked), RunProgress()).outcome
+
+
+def of(outcome: Outcome, name: str) -> Verdict:
+    return next(result.verdict for result in outcome.scenarios if result.id == name)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The command line works on this checkout, and its run files go to a folder of the test's."""
+    monkeypatch.chdir(CODE_ROOT)
+    return tmp_path
