@@ -160,7 +160,7 @@ REFUSALS = {
     ),
     "value that does not fit its key": (
         "sweep: {id: 'p${len}', axes: {n: [-3], len: [1]}}\n",
-        r":3: config.num_blocks: .*at least 0, got -3 \(at n=-3, len=1\)",
+        r":3: config.num_blocks: .*at least 0 and at most 2097152, got -3 \(at n=-3, len=1\)",
     ),
 }
 
