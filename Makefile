@@ -2,12 +2,12 @@
 # NULLBLOCK_ENVS a folder of environments that several clones share.
 PYTHON ?= python3
 .DEFAULT_GOAL := help
-.PHONY: help setup parity test lint bench schema clean setup-base setup-test setup-oracle
+.PHONY: help setup parity test lint bench model soak schema clean setup-base setup-test setup-model setup-oracle
 
 # `make parity` is the whole job or nothing: a filter on its command line is a mistake, not a smaller job.
 ifneq ($(filter parity,$(MAKECMDGOALS)),)
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
-TARGETS := help setup parity test lint bench schema clean
+TARGETS := help setup parity test lint bench model soak schema clean
 EXTRA := $(filter-out PYTHON NULLBLOCK_% MAKE%,$(filter-out -%,$(GIVEN))) $(filter-out $(TARGETS),$(MAKECMDGOALS))
 ifneq ($(strip $(EXTRA)),)
 $(error make parity takes no arguments, got: $(strip $(EXTRA)) -- for a part of the scenarios run .venv/bin/parity run --family NAME, or .venv/bin/parity run SCENARIO)
@@ -22,16 +22,22 @@ setup: setup-base setup-oracle ## make .venv and the oracle's environment (2.1 G
 parity: setup ## the main job: every scenario on live upstream and on the engine; exit 0 when all is MATCH or COVERED
 	@.venv/bin/parity check
 
-test: setup-test setup-oracle ## run all tests
+test: setup-test setup-model setup-oracle model ## run all tests
 	@.venv/bin/python -m pytest
 
-lint: setup-test ## check format, lint and types
+lint: setup-test setup-model ## check format, lint and types
 	@.venv/bin/python -m ruff format --check .
 	@.venv/bin/python -m ruff check .
 	@.venv/bin/python -m mypy
 
 bench: setup ## the engine's share of the oracle's time on the same scenarios
 	@.venv/bin/python -m parity.bench
+
+model: setup-model ## make .models/smollm2-135m-instruct (downloads 93 MB) and .models/tiny-opt, or nothing if they are there
+	@.venv/bin/python -m engine.model_files
+
+soak: model ## 200 streaming clients that come and go for a minute against tiny-opt: no 500, no lost block, flat memory
+	@.venv/bin/python -m engine.server.soak
 
 schema: setup-base ## write the JSON Schemas of scenario and observation anew
 	@.venv/bin/parity schema
@@ -47,6 +53,9 @@ setup-base:
 
 setup-test: setup-base
 	@"$(PYTHON)" -m oracle.environment main --lock test
+
+setup-model: setup-base
+	@"$(PYTHON)" -m oracle.environment main --lock model
 
 setup-oracle: setup-base
 	@.venv/bin/python -m oracle.install

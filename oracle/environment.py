@@ -42,10 +42,11 @@ _FIND_ROOT = 'root=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")\n'
 # The caller's PYTHONPATH is dropped: a foreign module of a dependency's name would come before the locked one.
 _OWN_CODE = 'export PYTHONPATH="$root"\n'
 # -P keeps the working directory, which may be another clone, out of the way of this clone's code.
-PARITY_SCRIPT = (
-    "#!/bin/sh\n# The command of this clone: its own code, in its environment.\n"
-    f'{_FIND_ROOT}{_OWN_CODE}exec "$root/.venv/bin/python" -P -m parity "$@"\n'
-)
+COMMANDS = {
+    name: "#!/bin/sh\n# The command of this clone: its own code, in its environment.\n"
+    f'{_FIND_ROOT}{_OWN_CODE}exec "$root/.venv/bin/python" -P -m {module} "$@"\n'
+    for name, module in (("parity", "parity"), ("nullblock", "engine.cli.main"))
+}
 
 
 def shared_folder() -> Path | None:
@@ -190,11 +191,12 @@ def _fill_main(root: Path, folder: Path, holds: Mapping[str, str], progress: Pro
 
 
 def _own_scripts(root: Path) -> None:
-    """The command of a clone with an environment of its own; its interpreter sees the clone's code everywhere."""
+    """The commands of a clone with an environment of its own; its interpreter sees the clone's code everywhere."""
     clone = root / ".venv"
     for site in clone.glob("lib/python*/site-packages"):
         _write(site / "nullblock-clone.pth", f"{root}\n", 0o644)
-    _write(clone / "bin" / "parity", PARITY_SCRIPT, 0o755)
+    for name, script in COMMANDS.items():
+        _write(clone / "bin" / name, script, 0o755)
 
 
 def _shared_scripts(root: Path, folder: Path, holds: Mapping[str, str]) -> None:
@@ -204,7 +206,8 @@ def _shared_scripts(root: Path, folder: Path, holds: Mapping[str, str]) -> None:
         discard(clone)
     (clone / "bin").mkdir(parents=True, exist_ok=True)
     _write(clone / "bin" / "python", _python_script(folder), 0o755)
-    _write(clone / "bin" / "parity", PARITY_SCRIPT, 0o755)
+    for name, script in COMMANDS.items():
+        _write(clone / "bin" / name, script, 0o755)
     write_stamp(clone, holds)
 
 
@@ -221,7 +224,7 @@ def _python_script(folder: Path) -> str:
 def _scripts_fit(root: Path, folder: Path | None) -> bool:
     """Whether `.venv/bin` holds the scripts of this mode, made for where the clone is now."""
     clone = root / ".venv"
-    expected = {clone / "bin" / "parity": PARITY_SCRIPT}
+    expected = {clone / "bin" / name: script for name, script in COMMANDS.items()}
     if folder is None:
         expected |= {
             site / "nullblock-clone.pth": f"{root}\n" for site in clone.glob("lib/python*/site-packages")

@@ -80,6 +80,14 @@ def test_the_command_runs_the_clones_own_code_from_anywhere(clone: Path, tmp_pat
     assert run(clone / ".venv/bin/python", "-m", "parity", cwd=tmp_path) == "own code"
 
 
+def test_the_engines_command_stands_beside_it(clone: Path, tmp_path: Path) -> None:
+    verb = clone / "engine" / "cli" / "main.py"
+    verb.parent.mkdir(parents=True)
+    verb.write_text("import sys, basedep\nprint('the engine', *sys.argv[1:])\n")
+
+    assert run(clone / ".venv/bin/nullblock", "plan", "a b", cwd=tmp_path) == "the engine plan a b"
+
+
 def test_a_link_to_the_command_finds_its_clone(clone: Path, tmp_path: Path) -> None:
     (tmp_path / "parity").symlink_to(clone / ".venv/bin/parity")
 

@@ -1,0 +1,201 @@
+"""Options that verbs share, under upstream's names, and how they become EngineOptions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any, Literal
+
+from engine.errors import UsageError
+from engine.options import DEFAULT_KV_BYTES, EngineOptions
+from engine.policies import Policies, PolicyError, resolve
+
+Commands = Any  # argparse keeps the type of add_subparsers' result private
+Execute = Callable[[argparse.Namespace], int]
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+DEFAULTS = EngineOptions(model="")
+LARGEST = 2**63 - 1
+
+
+def verb(
+    commands: Commands, name: str, help_: str, example: str, execute: Execute
+) -> argparse.ArgumentParser:
+    """A verb's parser, with its one-line help and an example in its own help page."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help_,
+        description=help_,
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(execute=execute)
+    return parser
+
+
+def add_capacity(parser: argparse.ArgumentParser) -> None:
+    """What the start-up arithmetic depends on."""
+    group = parser.add_argument_group("capacity")
+    group.add_argument(
+        "--dtype", choices=DTYPES, default="auto", help="of weights and cache (default: the weights' own)"
+    )
+    group.add_argument(
+        "--max-model-len",
+        type=length,
+        default="auto",
+        metavar="N|auto",
+        help="tokens of prompt and output together (default: auto, what fits)",
+    )
+    group.add_argument(
+        "--block-size",
+        type=positive,
+        default=DEFAULTS.block_size,
+        metavar="N",
+        help="tokens a block (default: %(default)s)",
+    )
+    group.add_argument(
+        "--num-gpu-blocks-override",
+        type=positive,
+        metavar="N",
+        help="blocks of the pool, the null block included (default: what the memory holds)",
+    )
+    group.add_argument(
+        "--kv-cache-memory-bytes",
+        type=positive,
+        metavar="N",
+        help=f"bytes of the pool (default: {DEFAULT_KV_BYTES})",
+    )
+    group.add_argument(
+        "--max-num-seqs",
+        type=positive,
+        default=DEFAULTS.max_num_seqs,
+        metavar="N",
+        help="requests that run at once (default: %(default)s)",
+    )
+    group.add_argument(
+        "--max-num-batched-tokens",
+        type=positive,
+        default=DEFAULTS.max_num_batched_tokens,
+        metavar="N",
+        help="tokens a step (default: %(default)s)",
+    )
+    group.add_argument(
+        "--long-prefill-token-threshold",
+        type=natural,
+        default=0,
+        metavar="N",
+        help="tokens of one prompt a step, 0 for no limit (default: 0)",
+    )
+    group.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a deliberate difference from the mirrored version, such as null-block-capacity=reserve (default: all pin)",
+    )
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """What the engine depends on besides capacity."""
+    group = parser.add_argument_group("engine")
+    group.add_argument(
+        "--device", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default: cpu)"
+    )
+    group.add_argument(
+        "--enable-prefix-caching",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="find what was computed before (default: on)",
+    )
+    group.add_argument(
+        "--enable-chunked-prefill",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="compute long prompts in parts (default: on)",
+    )
+    group.add_argument(
+        "--scheduler-reserve-full-isl",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="admit a request only if all its known tokens fit (default: on)",
+    )
+    group.add_argument(
+        "--scheduling-policy",
+        choices=("fcfs", "priority"),
+        default="fcfs",
+        help="who is served first (default: fcfs)",
+    )
+    group.add_argument(
+        "--plain",
+        action="store_true",
+        help="take the plain twin of every fast path, to find out which one is wrong",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object to stdout, for scripts")
+
+
+def policies(args: argparse.Namespace) -> Policies:
+    """The policies that --policy names. Raises UsageError."""
+    chosen: dict[str, str] = {}
+    for text in args.policy:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(
+                f"--policy takes NAME=VALUE, not {text!r}", hint="such as null-block-capacity=reserve"
+            )
+        chosen[name] = value
+    try:
+        return resolve(chosen)
+    except PolicyError as error:
+        raise UsageError(str(error)) from error
+
+
+def engine_options(args: argparse.Namespace) -> EngineOptions:
+    """The options of a verb that has `model` and add_capacity's flags, and perhaps more. Raises UsageError."""
+    given = vars(args)
+    known = {name: given[name] for name in EngineOptions.__struct_fields__ if name in given}
+    override = known.get("override_generation_config")
+    if isinstance(override, str):
+        known["override_generation_config"] = json_object("--override-generation-config", override)
+    return EngineOptions(**known | {"policies": policies(args)})
+
+
+def json_object(flag: str, text: str) -> dict[str, Any]:
+    """The JSON object that a flag takes. Raises UsageError."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise UsageError(
+            f"{flag} takes a JSON object, not {text!r}", hint="""such as '{"temperature": 0.5}'"""
+        )
+    return value
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 to LARGEST, for argparse."""
+    return _whole(text, 1)
+
+
+def natural(text: str) -> int:
+    """A whole number from 0 to LARGEST, for argparse."""
+    return _whole(text, 0)
+
+
+def length(text: str) -> int | Literal["auto"]:
+    """A length in tokens or `auto`, which upstream also writes -1; for argparse."""
+    if text in ("auto", "-1"):
+        return "auto"
+    return positive(text)
+
+
+def _whole(text: str, least: int) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > len(str(LARGEST)):
+        raise argparse.ArgumentTypeError(f"takes a whole number of at least {least}, not {text[:40]!r}")
+    value = int(text)
+    if not least <= value <= LARGEST:
+        raise argparse.ArgumentTypeError(f"takes a whole number of at least {least}, not {text!r}")
+    return value

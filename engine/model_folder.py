@@ -1,0 +1,81 @@
+"""From what a user calls a model to a folder on disk, decided before anything heavy is imported.
+
+A folder of weights is `config.json`, `*.safetensors` and, for text, a tokenizer. A hub name is looked up where
+transformers keeps its downloads, and downloaded where a hub is reachable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+MADE_HERE = ("smollm2-135m-instruct", "tiny-opt")
+
+
+class ModelError(Exception):
+    """A model that cannot be loaded as asked: one line, what is wrong and what to do."""
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether `name` reads as `owner/model`, and not as a path."""
+    parts = name.split("/")
+    return len(parts) == 2 and all(parts) and not name.startswith((".", "~", "/"))
+
+
+def resolve_folder(name: str) -> Path:
+    """The folder that holds the model `name`, a path or a hub name; downloads from a hub if it must.
+
+    Raises ModelError, in one line, for a path that is no model's and for a hub that cannot be reached.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return _checked(folder)
+    if folder.exists():
+        raise ModelError(f"{name} is a file: name the folder that holds config.json and *.safetensors")
+    if not is_hub_name(name) or folder.parent.is_dir():
+        raise ModelError(
+            f"no model folder {name}: give a folder with config.json, or run `make model`{_made(folder)}"
+        )
+    return _checked(_from_hub(name))
+
+
+def _made(folder: Path) -> str:
+    """What `make model` would make, where the name is one of its own."""
+    return f", which makes {folder.name}" if folder.name in MADE_HERE else " for one to start with"
+
+
+def _checked(folder: Path) -> Path:
+    """`folder`, if it holds a readable config.json and safetensors."""
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(f"{folder} has no config.json: it is not a model's folder") from None
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read ({error}): restore the model's folder") from error
+    if not isinstance(config, dict):
+        raise ModelError(f"{path} is not a JSON object: restore the model's folder")
+    if not any(folder.glob("*.safetensors")):
+        raise ModelError(
+            f"{folder} has no *.safetensors: convert its weights (save_pretrained of transformers writes them)"
+        )
+    return folder
+
+
+def _from_hub(name: str) -> Path:
+    """The snapshot of a hub's model, from the cache or downloaded."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
+
+    wanted = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+    offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
+    try:
+        return Path(snapshot_download(name, allow_patterns=wanted, local_files_only=offline))
+    except (RepositoryNotFoundError, HFValidationError):
+        raise ModelError(f"the hub has no model {name}: check the name, or give a folder") from None
+    except (LocalEntryNotFoundError, OSError):
+        raise ModelError(
+            f"{name} is neither a folder nor downloaded, and no hub is reachable: download it where one is and "
+            "give its folder, or run `make model` and use .models/smollm2-135m-instruct"
+        ) from None

@@ -1,0 +1,116 @@
+"""Llama and what shares its architecture, SmolLM2 among them.
+
+RMS norms, rotary positions, grouped-query attention, a gated MLP.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from engine.models import Attend, register
+from engine.models.layers import (
+    Rotary,
+    activation,
+    check_rope,
+    load_joined,
+    load_linear,
+    make_linear,
+    rotate_,
+    rotate_plainly_,
+)
+from engine.weights import Weights, shape_of
+
+
+class _Layer:
+    """One decoder layer; `index` is its place, which the KV tensors go by."""
+
+    def __init__(self, index: int, config: Any, weights: Weights, plain: bool) -> None:
+        hidden, mlp = config.hidden_size, config.intermediate_size
+        shape = shape_of(config, "")
+        q_size = config.num_attention_heads * shape.head_size
+        kv_size = shape.num_kv_heads * shape.head_size
+        at = f"layers.{index}"
+        self.index = index
+        self.input_norm = weights.take(f"{at}.input_layernorm.weight", hidden)
+        self.mlp_norm = weights.take(f"{at}.post_attention_layernorm.weight", hidden)
+        self.qkv = load_joined(
+            weights,
+            [
+                (f"{at}.self_attn.q_proj", q_size),
+                (f"{at}.self_attn.k_proj", kv_size),
+                (f"{at}.self_attn.v_proj", kv_size),
+            ],
+            hidden,
+            bias=config.attention_bias,
+            plain=plain,
+        )
+        self.out = load_linear(
+            weights, f"{at}.self_attn.o_proj", hidden, q_size, bias=config.attention_bias, plain=plain
+        )
+        self.gate_up = load_joined(
+            weights,
+            [(f"{at}.mlp.gate_proj", mlp), (f"{at}.mlp.up_proj", mlp)],
+            hidden,
+            bias=config.mlp_bias,
+            plain=plain,
+        )
+        self.down = load_linear(
+            weights, f"{at}.mlp.down_proj", hidden, mlp, bias=config.mlp_bias, plain=plain
+        )
+
+
+@register("LlamaForCausalLM")
+class Llama:
+    """See engine.models.Model."""
+
+    def __init__(self, config: Any, weights: Weights, plain: bool) -> None:
+        shape = shape_of(config, "")
+        self._heads, self._kv_heads, self._head_size = (
+            config.num_attention_heads,
+            shape.num_kv_heads,
+            shape.head_size,
+        )
+        self._eps = config.rms_norm_eps
+        self._act = activation(config.hidden_act)
+        self._rotate = rotate_plainly_ if plain else rotate_
+        hidden = config.hidden_size
+        self._embed = weights.take("embed_tokens.weight", config.vocab_size, hidden)
+        self._layers = [_Layer(i, config, weights, plain) for i in range(config.num_hidden_layers)]
+        self._norm = weights.take("norm.weight", hidden)
+        tied = config.tie_word_embeddings
+        head = self._embed if tied else weights.take("lm_head.weight", config.vocab_size, hidden)
+        self._head = make_linear(head, None, plain=plain, last=True)
+        self._rotary = Rotary(config, self._embed.dtype, self._embed.device)
+
+    @staticmethod
+    def check(config: Any) -> None:
+        """See engine.models.Family."""
+        activation(config.hidden_act)
+        check_rope(config)
+
+    def hidden(self, token_ids: torch.Tensor, positions: torch.Tensor, attend: Attend) -> torch.Tensor:
+        """See engine.models.Model."""
+        cos, sin = self._rotary.at(positions)
+        x = F.embedding(token_ids, self._embed)
+        width, eps = (x.shape[1],), self._eps
+        for layer in self._layers:
+            attended = self._attend(layer, F.rms_norm(x, width, layer.input_norm, eps), cos, sin, attend)
+            x = layer.out(attended).add_(x)
+            gate, up = layer.gate_up(F.rms_norm(x, width, layer.mlp_norm, eps)).chunk(2, dim=-1)
+            x = layer.down(self._act(gate).mul_(up)).add_(x)
+        return F.rms_norm(x, width, self._norm, eps)
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """See engine.models.Model."""
+        return self._head(hidden)
+
+    def _attend(
+        self, layer: _Layer, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attend
+    ) -> torch.Tensor:
+        heads, kv_heads, size = self._heads, self._kv_heads, self._head_size
+        rows = layer.qkv(x).view(x.shape[0], heads + 2 * kv_heads, size)
+        self._rotate(rows[:, : heads + kv_heads], cos, sin)
+        return attend(layer.index, rows[:, :heads], rows[:, heads:].view(x.shape[0], 2, kv_heads, size))

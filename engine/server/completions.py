@@ -1,0 +1,234 @@
+"""POST /v1/completions: one or more prompts, as texts or as token ids, each with n choices; whole or as a stream.
+
+Mirrors vllm/entrypoints/openai/completion/serving.py::OpenAIServingCompletion.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+from fastapi import Request, Response
+
+from engine.generation import TextOutput
+from engine.llm import Completed
+from engine.outputs import TokenLogprobs
+from engine.sampling import RequestRefused
+from engine.server import logprobs as formats
+from engine.server.fields import Endpoint, refuse_unsupported
+from engine.server.logprobs import TokenTexts
+from engine.server.prompts import Prompt, Room, from_ids, from_text
+from engine.server.requests import CompletionBody
+from engine.server.responses import (
+    Completion,
+    CompletionChoice,
+    CompletionChunk,
+    CompletionChunkChoice,
+    CompletionLogprobs,
+    encode,
+    usage,
+)
+from engine.server.service import Asked, Service, gathered, response_id, wants_usage
+from engine.server.streaming import EventStream, answered, closed_stream, paced
+
+PATH: Endpoint = "/v1/completions"
+
+
+async def complete(service: Service, body: CompletionBody, request: Request) -> Response:
+    """Answer one request. Raises Refused or RequestRefused for one that is not served."""
+    service.served.check_model(body.model)
+    refuse_unsupported(PATH, body.given())
+    asked = [_asked(service, body, prompt) for prompt in _prompts(service, body)]
+    name = response_id("cmpl", request.headers.get("x-request-id"), body.request_id)
+    if body.stream:
+        return EventStream(closed_stream(_Stream(service, body, asked, name).chunks()))
+    return await answered(request, _whole(service, body, asked, name))
+
+
+def _prompts(service: Service, body: CompletionBody) -> list[Prompt]:
+    room = Room(
+        max_model_len=service.backend.max_model_len,
+        requested=body.max_tokens or 0,
+        truncate=body.truncate_prompt_tokens,
+        side=body.truncation_side,
+        add_special_tokens=body.add_special_tokens,
+    )
+    room.check()
+    given = body.prompt
+    if isinstance(given, str):
+        return [from_text(given, room, service.backend.tokenizer)]
+    if not given:
+        raise RequestRefused("the list of prompts is empty")
+    if isinstance(given[0], int):
+        return [from_ids(given, room)]
+    return [
+        from_text(prompt, room, service.backend.tokenizer)
+        if isinstance(prompt, str)
+        else from_ids(prompt, room)
+        for prompt in given
+    ]
+
+
+def _asked(service: Service, body: CompletionBody, prompt: Prompt) -> Asked:
+    of_prompt = body.logprobs if body.prompt_logprobs is None and body.echo else body.prompt_logprobs
+    return service.ask(
+        body,
+        prompt,
+        body.max_tokens,
+        body.logprobs,
+        of_prompt,
+        at_least=1 if _only_prompt(body) else None,
+    )
+
+
+def _only_prompt(body: CompletionBody) -> bool:
+    """Whether a client wants its prompt back and nothing else; a token is generated all the same, as upstream does."""
+    return bool(body.echo) and body.max_tokens == 0
+
+
+async def _whole(service: Service, body: CompletionBody, asked: Sequence[Asked], name: str) -> Response:
+    created = int(time.time())
+    completed = await gathered(service.flight(body, asked, name))
+    choices = [
+        _choice(service, body, asked[position // body.n].prompt, choice)
+        for position, choice in enumerate(completed)
+    ]
+    tokens = usage(
+        sum(len(request.prompt.token_ids) for request in asked),
+        sum(len(choice.token_ids) for choice in completed),
+        whole=True,
+    )
+    response = Completion(
+        id=name,
+        created=created,
+        model=service.served.names[0],
+        choices=choices,
+        system_fingerprint=service.served.fingerprint,
+        usage=tokens,
+    )
+    return Response(encode(response), media_type="application/json")
+
+
+def _choice(service: Service, body: CompletionBody, prompt: Prompt, choice: Completed) -> CompletionChoice:
+    texts = _Texts(service, body)
+    text, logprobs = choice.text, choice.logprobs
+    if body.echo:
+        before = "" if body.return_token_ids else service.prompt_text(prompt)
+        text = before if _only_prompt(body) else before + text
+    of_prompt = choice.prompt_logprobs
+    return CompletionChoice(
+        index=choice.index,
+        text=text,
+        logprobs=texts.logprobs(prompt, of_prompt, logprobs, choice.text, echo=bool(body.echo)),
+        finish_reason=choice.finish_reason,
+        stop_reason=choice.stop_reason,
+        token_ids=choice.token_ids if body.return_token_ids else None,
+        prompt_logprobs=None
+        if of_prompt is None
+        else formats.prompt_logprobs(of_prompt, TokenTexts(service.backend.tokenizer, as_ids=False)),
+        prompt_token_ids=prompt.token_ids if body.return_token_ids else None,
+    )
+
+
+class _Texts:
+    """The logprobs of one choice, chunk by chunk; prompt and output are read apart, as upstream reads them."""
+
+    def __init__(self, service: Service, body: CompletionBody) -> None:
+        as_ids = bool(body.return_tokens_as_token_ids)
+        self._body = body
+        self._offset = 0  # characters of output that went before; an echoed prompt does not count
+        self._prompt = TokenTexts(service.backend.tokenizer, as_ids=as_ids)
+        self._output = TokenTexts(service.backend.tokenizer, as_ids=as_ids)
+
+    def logprobs(
+        self,
+        prompt: Prompt,
+        of_prompt: Sequence[TokenLogprobs | None] | None,
+        of_output: Sequence[TokenLogprobs] | None,
+        text: str,
+        *,
+        echo: bool,
+    ) -> CompletionLogprobs | None:
+        """Logprobs of what a chunk or a response shows: the echoed prompt, and the output unless none is wanted.
+
+        `text` is the output's text that goes with them.
+        """
+        wanted, offset = self._body.logprobs, self._offset
+        self._offset += len(text)
+        if wanted is None:
+            return None
+        rows: list[formats.CompletionRow] = []
+        if echo:
+            rows.append(formats.unscored_row(prompt.token_ids[0], self._prompt))
+            scored = [entry for entry in of_prompt or () if entry is not None]
+            rows += [formats.completion_row(entry, wanted, self._prompt) for entry in scored]
+        if not _only_prompt(self._body):
+            rows += [formats.completion_row(entry, wanted, self._output) for entry in of_output or ()]
+        return formats.completion_logprobs(rows, offset)
+
+
+class _Stream:
+    """One streamed response: what has been said of each choice so far."""
+
+    def __init__(self, service: Service, body: CompletionBody, asked: Sequence[Asked], name: str) -> None:
+        self._service = service
+        self._body = body
+        self._asked = asked
+        self._head = CompletionChunk(
+            id=name, created=int(time.time()), model=service.served.names[0], choices=[]
+        )
+        self._usage, self._every_usage = wants_usage(body)
+        self._counts: dict[int, int] = {}
+        self._texts: dict[int, _Texts] = {}
+
+    async def chunks(self) -> AsyncIterator[CompletionChunk]:
+        """Raises RequestRefused for what only the engine's side refuses, and Refused when generation fails."""
+        async with self._service.flight(self._body, self._asked, self._head.id) as flight:
+            async for piece in paced(flight.pieces(), self._body.stream_interval or 1):
+                chunk = self._chunk(piece)
+                if chunk is not None:
+                    yield chunk
+        if self._usage:
+            prompts = sum(len(request.prompt.token_ids) for request in self._asked)
+            yield msgspec.structs.replace(
+                self._head,
+                usage=usage(prompts, sum(self._counts.values())),
+                system_fingerprint=self._service.served.fingerprint,
+            )
+
+    def _chunk(self, piece: TextOutput) -> CompletionChunk | None:
+        prompt = self._asked[piece.index // self._body.n].prompt
+        first = piece.index not in self._counts
+        if first and not piece.text and not piece.token_ids and piece.finish_reason is None:
+            return None
+        self._counts[piece.index] = self._counts.get(piece.index, 0) + len(piece.token_ids)
+        chunk = msgspec.structs.replace(self._head, choices=[self._choice(piece, prompt, first)])
+        if piece.finish_reason is not None and not self._usage:
+            chunk = msgspec.structs.replace(chunk, system_fingerprint=self._service.served.fingerprint)
+        if self._every_usage:
+            so_far = usage(len(prompt.token_ids), self._counts[piece.index])
+            chunk = msgspec.structs.replace(chunk, usage=so_far)
+        return chunk
+
+    def _choice(self, piece: TextOutput, prompt: Prompt, first: bool) -> CompletionChunkChoice:
+        body = self._body
+        echo = bool(body.echo) and first
+        text = piece.text
+        if echo:
+            before = "" if body.return_token_ids else self._service.prompt_text(prompt)
+            text = before if _only_prompt(body) else before + text
+        if piece.index not in self._texts:
+            self._texts[piece.index] = _Texts(self._service, body)
+        logprobs = self._texts[piece.index].logprobs(
+            prompt, piece.prompt_logprobs, piece.logprobs, piece.text, echo=echo
+        )
+        return CompletionChunkChoice(
+            index=piece.index,
+            text=text,
+            logprobs=logprobs,
+            finish_reason=piece.finish_reason,
+            stop_reason=piece.stop_reason,
+            prompt_token_ids=prompt.token_ids if first and (echo or body.return_token_ids) else None,
+            token_ids=piece.token_ids if body.return_token_ids else None,
+        )

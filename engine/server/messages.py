@@ -1,0 +1,102 @@
+"""The messages of a chat: what upstream accepts of them, made into what a chat template reads.
+
+Content given in parts is text only here; parts are joined by line breaks, as upstream does for templates that
+take strings. The params of refusals are upstream's, which are the names of its message types.
+Mirrors vllm/entrypoints/chat_utils.py::parse_chat_messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.sampling import RequestRefused
+from engine.server.errors import invalid_body
+from engine.server.requests import ChatBody, TokenizeChatBody
+
+VARIANT = (
+    "ChatCompletionDeveloperMessageParam"  # the first of upstream's message types, which its errors name
+)
+TEXT_PARTS = ("text", "input_text", "output_text", "refusal", "thinking")
+# What templates are called with; a client may not replace it with variables of its own.
+RESERVED = frozenset(
+    {
+        "add_generation_prompt",
+        "continue_final_message",
+        "conversation",
+        "max_length",
+        "messages",
+        "padding",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "self",
+        "tokenize",
+        "tokenizer_kwargs",
+        "truncation",
+    }
+)
+
+
+def normalised(messages: Sequence[Any]) -> list[dict[str, Any]]:
+    """Messages whose content is a string.
+
+    Raises Refused for what is no message and RequestRefused for content that a text model cannot read.
+    """
+    if not messages:
+        raise RequestRefused("messages must not be empty")
+    return [
+        _normalised(message, f"body.messages.{index}.{VARIANT}") for index, message in enumerate(messages)
+    ]
+
+
+def template_variables(body: ChatBody | TokenizeChatBody) -> dict[str, Any]:
+    """The variables that a body gives to the chat template. A template of the client's own is refused."""
+    given = dict(body.chat_template_kwargs or {})
+    if given.pop("chat_template", None) is not None or body.chat_template is not None:
+        raise RequestRefused("a chat template that comes with a request is not trusted")
+    variables = {name: value for name, value in given.items() if name not in RESERVED}
+    if body.tools:
+        variables["tools"] = [tool.model_dump(exclude_none=True) for tool in body.tools]
+    if isinstance(body, ChatBody):
+        if body.documents is not None:
+            variables["documents"] = body.documents
+        if body.reasoning_effort is not None:
+            variables["reasoning_effort"] = body.reasoning_effort
+            variables.setdefault("enable_thinking", body.reasoning_effort != "none")
+    return variables
+
+
+def refuse_tool_choice(body: ChatBody) -> None:
+    """Without a tool parser no call could be read from the output. Mirrors OnlineRenderer.render_chat."""
+    if body.tool_choice not in (None, "none"):
+        raise RequestRefused("tool_choice can only be none: this server has no tool parser")
+
+
+def _normalised(message: Any, where: str) -> dict[str, Any]:
+    if not isinstance(message, Mapping):
+        raise invalid_body(f"{where}: a message is an object", where)
+    role = message.get("role")
+    if not isinstance(role, str):
+        # Upstream's type has content before role, and names the first thing that is missing.
+        missing = "content" if "content" not in message else "role"
+        raise invalid_body(f"{where}: a message needs a role and content", f"{where}.{missing}")
+    content = message.get("content")
+    if content is None and "content" in message and role in ("user", "system", "developer", "tool"):
+        raise invalid_body(f"{where}: content must not be null", f"{where}.content")
+    if content is not None and not isinstance(content, str | list):
+        raise invalid_body(f"{where}: content is a text or a list of parts", f"{where}.content")
+    text = "\n".join(map(_part, content)) if isinstance(content, list) else content or ""
+    return {**message, "content": text}
+
+
+def _part(part: Any) -> str:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if not isinstance(part, Mapping) or not isinstance(kind, str):
+        raise RequestRefused("a part of a message's content is an object with a type")
+    if kind not in TEXT_PARTS:
+        raise RequestRefused(f"this model reads text only, not {kind}")
+    text = part.get("text" if kind.endswith("text") else kind)
+    if not isinstance(text, str):
+        raise RequestRefused(f"a part of type {kind} needs its text")
+    return text

@@ -1,0 +1,43 @@
+"""POST /tokenize and /detokenize: what the model makes of a text or a conversation, and back.
+
+Mirrors vllm/entrypoints/serve/tokenize/serving.py::ServingTokenization. Nothing is checked against the length.
+"""
+
+from __future__ import annotations
+
+from engine.server import messages
+from engine.server.errors import invalid_body
+from engine.server.requests import DetokenizeBody, TokenizeChatBody, TokenizePromptBody
+from engine.server.responses import Tokens
+from engine.server.service import Service
+
+
+def tokenize(service: Service, body: TokenizePromptBody | TokenizeChatBody) -> Tokens:
+    """Token ids of a prompt, or of the prompt that messages become."""
+    service.served.check_model(body.model)
+    tokenizer = service.backend.tokenizer
+    if isinstance(body, TokenizePromptBody):
+        text = body.prompt
+    else:
+        text = tokenizer.chat_prompt(
+            messages.normalised(body.messages),
+            add_generation_prompt=body.add_generation_prompt,
+            continue_final_message=body.continue_final_message,
+            **messages.template_variables(body),
+        )
+    token_ids = tokenizer.encode(text, add_special_tokens=body.add_special_tokens)
+    return Tokens(
+        count=len(token_ids),
+        max_model_len=service.backend.max_model_len,
+        tokens=token_ids,
+        token_strs=tokenizer.tokens(token_ids) if body.return_token_strs else None,
+    )
+
+
+def detokenize(service: Service, body: DetokenizeBody) -> str:
+    """The text of token ids, special tokens included; ids that the tokenizer does not know have none."""
+    service.served.check_model(body.model)
+    try:
+        return service.backend.tokenizer.decode(body.tokens)
+    except OverflowError as error:
+        raise invalid_body("a token id is larger than any tokenizer's", None) from error

@@ -1,0 +1,71 @@
+"""/metrics, under upstream's names."""
+
+from __future__ import annotations
+
+import re
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.engine.server.talk import Talk
+
+# As upstream's /metrics has them at the pin, of those that this server has too.
+UPSTREAM = {
+    "vllm:num_requests_running": "gauge",
+    "vllm:num_requests_waiting": "gauge",
+    "vllm:num_requests_waiting_by_reason": "gauge",
+    "vllm:kv_cache_usage_perc": "gauge",
+    "vllm:cache_config_info": "gauge",
+    "vllm:num_preemptions": "counter",
+    "vllm:prompt_tokens": "counter",
+    "vllm:prompt_tokens_cached": "counter",
+    "vllm:generation_tokens": "counter",
+    "vllm:request_success": "counter",
+    "vllm:time_to_first_token_seconds": "histogram",
+}
+
+
+def numbers(talk: Talk) -> dict[str, float]:
+    """Sample name with its labels but the model's and engine's, to value."""
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(talk.send("GET", "/metrics").text):
+        for sample in family.samples:
+            labels = {k: v for k, v in sample.labels.items() if k not in ("engine", "model_name")}
+            found[f"{sample.name}{sorted(labels.items()) or ''}"] = sample.value
+    return found
+
+
+def test_names_types_and_labels_are_upstreams(talk: Talk) -> None:
+    response = talk.send("GET", "/metrics")
+    families = {family.name: family for family in text_string_to_metric_families(response.text)}
+
+    assert {name: families[name].type for name in families} == UPSTREAM
+    assert re.match(r"text/plain; version=[\d.]+; charset=utf-8", response.headers["content-type"])
+    for family in families.values():
+        for sample in family.samples:
+            assert sample.labels["engine"] == "0"
+            assert sample.labels["model_name"] == "tiny"
+
+
+def test_counters_count_what_was_served(talk: Talk) -> None:
+    before = numbers(talk)
+
+    talk.complete(prompt=[200, 201, 202], max_tokens=5)
+
+    after = numbers(talk)
+    grown = {name: after[name] - before[name] for name in after if after[name] != before[name]}
+    assert grown["vllm:prompt_tokens_total"] == 3
+    assert grown["vllm:generation_tokens_total"] == 5
+    assert grown["vllm:request_success_total[('finished_reason', 'length')]"] == 1
+    assert grown["vllm:time_to_first_token_seconds_count"] == 1
+    assert after["vllm:num_requests_waiting_by_reason[('reason', 'capacity')]"] == 0
+
+
+def test_a_histogram_grows_towards_its_end(talk: Talk) -> None:
+    talk.complete()
+    found = numbers(talk)
+
+    buckets = [
+        value for name, value in found.items() if name.startswith("vllm:time_to_first_token_seconds_bucket")
+    ]
+    assert buckets == sorted(buckets)
+    assert buckets[-1] == found["vllm:time_to_first_token_seconds_count"] > 0
