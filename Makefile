@@ -30,8 +30,8 @@ lint: setup-test setup-model ## check format, lint and types
 	@.venv/bin/python -m ruff check .
 	@.venv/bin/python -m mypy
 
-bench: setup ## the engine's share of the oracle's time on the same scenarios
-	@.venv/bin/python -m parity.bench
+bench: setup model ## ours beside upstream and transformers, text and steps, on an idle machine (about 20 minutes)
+	@.venv/bin/python -m parity.bench $(BENCH)
 
 soak: setup-model ## 200 streaming clients that come and go for a minute against tiny-opt: no 500, no lost block, flat memory
 	@.venv/bin/python -m engine.server.soak

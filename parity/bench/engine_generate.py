@@ -7,14 +7,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from engine import startup
+from engine import __version__, startup
 from engine.llm import LLM
 from engine.options import EngineOptions
 from engine.sampling import SamplingParams
 from oracle.driver.environment import private_streams, quiet_signals
 from oracle.generation import Generated, serve
 
-VERSION = "0.1.0"
 GREEDY = SamplingParams(temperature=0.0, ignore_eos=True)
 
 
@@ -30,7 +29,7 @@ class Engine:
         plan = self._llm.core.plan
         return {
             "name": "ours",
-            "version": VERSION,
+            "version": __version__,
             "threads": torch.get_num_threads(),
             "pool_bytes": plan.num_blocks * plan.bytes_per_block,
         }

@@ -1,29 +1,58 @@
-"""`make bench`: both sides' time on the same scenarios in one run, as a ratio, since machines are noisy.
+"""The step ratio: both sides' time on the same plan and schedule scenarios in one run.
 
 Sides are played one after the other (not at once), in alternating order, in several rounds; the figure is the
-median of the rounds' ratios, with the smallest and the largest beside it.
+median of the rounds' ratios, since machines are noisy.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from rich.console import Console
-from rich.progress import Progress
-
+from oracle.pins import Pin
+from parity.bench.figures import Figure, Spread
 from parity.engine_side import EngineSide
 from parity.errors import InconclusiveError
-from parity.oracle_side import find_pin, measure_oracle, start_oracle
-from parity.root import project_root
+from parity.oracle_side import start_oracle
 from parity.scenario import Case
 from parity.side import Side
 from parity.suite import load_suite
 
 TARGET = 0.25  # of the oracle's time: what the engine's side may take on plan and schedule scenarios
+
+
+def ratio(root: Path, pin: Pin, rounds: int) -> Figure:
+    """The engine's time over the oracle's, on the whole suite of `root`."""
+    cases = load_suite(root)
+    oracle = start_oracle(root, pin)
+    try:
+        oracle.hello()
+        return measure(cases, oracle, EngineSide(), rounds)
+    finally:
+        oracle.close()
+
+
+def measure(cases: Sequence[Case], oracle: Side, subject: Side, rounds: int) -> Figure:
+    """Play the cases on both sides in turn. A play that fails leaves no figure, and its reason."""
+    what = f"{len(cases)} plan and schedule scenarios: engine / oracle"
+    pairs: list[tuple[float, float]] = []
+    try:
+        for number in range(rounds):
+            order = (oracle, subject) if number % 2 == 0 else (subject, oracle)
+            seconds = {side.name: seconds_of(side, cases) for side in order}
+            pairs.append((seconds[oracle.name], seconds[subject.name]))
+    except InconclusiveError as error:
+        return Figure(what, None, TARGET, "at most", str(error))
+    theirs = statistics.median(seconds for seconds, _ in pairs)
+    ours = statistics.median(seconds for _, seconds in pairs)
+    return Figure(
+        what,
+        Spread.of([ours / theirs for theirs, ours in pairs]),
+        TARGET,
+        "at most",
+        f"{ours:.3f} s, {theirs:.3f} s",
+    )
 
 
 def seconds_of(side: Side, cases: Sequence[Case]) -> float:
@@ -36,60 +65,3 @@ def seconds_of(side: Side, cases: Sequence[Case]) -> float:
             raise InconclusiveError(f"{side.name} failed in {case.id}: {play.failure}")
         total += play.seconds
     return total
-
-
-def measure(cases: Sequence[Case], oracle: Side, subject: Side, rounds: int) -> dict[str, float | int]:
-    pairs: list[tuple[float, float]] = []
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("rounds", total=rounds)
-        for number in range(rounds):
-            if number % 2:
-                ours = seconds_of(subject, cases)
-                theirs = seconds_of(oracle, cases)
-            else:
-                theirs = seconds_of(oracle, cases)
-                ours = seconds_of(subject, cases)
-            pairs.append((theirs, ours))
-            progress.advance(bar)
-    ratios = [ours / theirs for theirs, ours in pairs]
-    return {
-        "scenarios": len(cases),
-        "rounds": rounds,
-        "oracle_seconds": statistics.median(theirs for theirs, _ in pairs),
-        "engine_seconds": statistics.median(ours for _, ours in pairs),
-        "ratio": statistics.median(ratios),
-        "ratio_min": min(ratios),
-        "ratio_max": max(ratios),
-        "target": TARGET,
-    }
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args(argv)
-    root = project_root()
-    pin = find_pin(root, None)
-    measure_oracle(root, pin)
-    oracle = start_oracle(root, pin)
-    try:
-        oracle.hello()
-        figures = measure(load_suite(root), oracle, EngineSide(), args.rounds)
-    finally:
-        oracle.close()
-    if args.json:
-        json.dump(figures, sys.stdout)
-        print()
-    else:
-        print(
-            f"step ratio over {figures['scenarios']} plan and schedule scenarios, {figures['rounds']} rounds:\n"
-            f"  oracle {figures['oracle_seconds']:.3f} s, engine {figures['engine_seconds']:.3f} s (medians)\n"
-            f"  engine / oracle = {figures['ratio']:.3f}"
-            f" (min {figures['ratio_min']:.3f}, max {figures['ratio_max']:.3f}); should be at most {TARGET}"
-        )
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

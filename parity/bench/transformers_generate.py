@@ -49,9 +49,7 @@ class Transformers:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m parity.bench.transformers_generate", description=__doc__
-    )
+    parser = argparse.ArgumentParser(prog="python -m parity.bench.transformers_generate", description=__doc__)
     parser.add_argument("--model", required=True)
     parser.add_argument("--dtype", required=True)
     args = parser.parse_args(argv)
