@@ -1,5 +1,5 @@
 # Every target sets up what it needs first and installs nothing that is there. PYTHON chooses the interpreter,
-# NULLBLOCK_ENVS a folder of environments that several clones share.
+# NULLBLOCK_ENVS a folder of environments that several clones share, BENCH the options of the bench.
 PYTHON ?= python3
 .DEFAULT_GOAL := help
 .PHONY: help setup parity test lint bench model soak schema clean setup-base setup-test setup-model setup-oracle

@@ -35,7 +35,6 @@ class Plan(msgspec.Struct, frozen=True):
     prompt_tokens: int = 128
     new_tokens: int = 64
     pool_bytes: int = 1 << 30
-    prefix: bool = True
     prefix_requests: int = 64
     prefix_shared: int = 512
     prefix_own: int = 16
@@ -43,7 +42,7 @@ class Plan(msgspec.Struct, frozen=True):
     prefix_pool_bytes: int = 2 << 30
 
 
-QUICK = Plan(dtypes=("float32",), batches=(8,), rounds=1, prefix=False)
+QUICK = Plan(dtypes=("float32",), batches=(8,), rounds=1)
 
 
 class ModelFacts(msgspec.Struct, frozen=True):
