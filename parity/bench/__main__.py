@@ -125,6 +125,14 @@ def show(report: Report) -> str:
     return "\n\n".join(pieces)
 
 
+def as_json(report: Report) -> str:
+    """The report for a script: each figure says whether it is `met`, null where it was not measured."""
+    values = msgspec.to_builtins(report)
+    for value, figure in zip(values["figures"], report.figures, strict=True):
+        value["met"] = figure.met
+    return msgspec.json.encode(values).decode()
+
+
 def say(line: str) -> None:
     print(f"bench: {line}", file=sys.stderr, flush=True)
 
@@ -140,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("bench: interrupted", file=sys.stderr)
         return int(ExitCode.INTERRUPTED)
-    print(msgspec.json.encode(report).decode() if args.json else show(report))
+    print(as_json(report) if args.json else show(report))
     missing = any(figure.found is None for figure in report.figures)
     return int(ExitCode.INCONCLUSIVE if missing else ExitCode.OK)
 

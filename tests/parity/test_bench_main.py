@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parity.bench.__main__ import Report, build_parser, main, parts, planned, show
+from parity.bench.__main__ import Report, as_json, build_parser, main, parts, planned, show
 from parity.bench.figures import OURS, TRANSFORMERS, UPSTREAM, Figure, Spread
 from parity.bench.side import Answer, GenerateSide, Ready, SideFailed
 from parity.bench.text import UNCACHED, ModelFacts, Plan, Start, measure_dtype, measure_prefix
@@ -168,3 +168,17 @@ def test_a_busy_machine_is_said(load: float, warned: bool) -> None:
     report = Report(2, load, SMALL, [], [Figure("a", Spread(1, 1, 1), 1.0, "at least")])
 
     assert ("the machine was busy" in show(report)) is warned
+
+
+def test_the_json_says_of_each_figure_whether_it_is_met() -> None:
+    one = Spread(1, 1, 1)
+    figures = [
+        Figure("a", one, 1.0, "at least"),
+        Figure("b", one, 2.0, "at least"),
+        Figure("c", None, 1.0, "at most"),
+    ]
+
+    values = json.loads(as_json(Report(2, 0.1, SMALL, [], figures)))
+
+    assert [figure["met"] for figure in values["figures"]] == [True, False, None]
+    assert (values["cpus"], values["plan"]["rounds"]) == (2, 3)
