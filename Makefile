@@ -1,5 +1,5 @@
 # Every target sets up what it needs first and installs nothing that is there. PYTHON chooses the interpreter,
-# NULLBLOCK_ENVS a folder of environments that several clones share.
+# NULLBLOCK_ENVS a folder of environments that several clones share, BENCH the options of the bench.
 PYTHON ?= python3
 .DEFAULT_GOAL := help
 .PHONY: help setup parity test lint bench model soak schema clean setup-base setup-test setup-model setup-oracle
@@ -30,8 +30,8 @@ lint: setup-test setup-model ## check format, lint and types
 	@.venv/bin/python -m ruff check .
 	@.venv/bin/python -m mypy
 
-bench: setup ## the engine's share of the oracle's time on the same scenarios
-	@.venv/bin/python -m parity.bench
+bench: setup model ## ours beside upstream and transformers, text and steps, on an idle machine (about 20 minutes)
+	@.venv/bin/python -m parity.bench $(BENCH)
 
 model: setup-model ## make .models/smollm2-135m-instruct (downloads 93 MB) and .models/tiny-opt, or nothing if they are there
 	@.venv/bin/python -m engine.model_files
