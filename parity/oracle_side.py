@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +17,18 @@ from parity.process_side import Limits, ProcessSide
 
 @contextmanager
 def oracle_faults() -> Iterator[None]:
-    """Turn the oracle's own faults into the harness's error, which has an exit code."""
+    """Turn the oracle's own faults into the harness's OracleError, with the evidence on stderr."""
     try:
         yield
     except OracleFault as fault:
-        raise OracleError(fault.message, hint=fault.hint) from None
+        if fault.detail:
+            print(fault.detail, file=sys.stderr)
+        raise OracleError(fault.message, hint=fault.hint) from fault
+    except OSError as error:
+        raise OracleError(
+            f"{error.filename or 'a file of the oracle'}: {error.strerror}",
+            hint="free some space or correct the permissions, then try again",
+        ) from error
 
 
 def find_pin(root: Path, name: str | None) -> Pin:

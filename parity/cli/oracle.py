@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,39 +51,13 @@ def register(commands: Commands) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
+    from parity.oracle_side import find_pin
+
     root = project_root()
-    pin = _pin(root, args.pin)
+    pin = find_pin(root, args.pin)
     if args.oracle_verb == "install":
         return _install(root, pin, args.wheel, args.checkout)
     return _verify(root, pin, as_json=args.json)
-
-
-@contextlib.contextmanager
-def oracle_faults() -> Iterator[None]:
-    """Turn the oracle's own faults into the harness's OracleError, with the evidence on stderr."""
-    from oracle.errors import OracleFault
-
-    try:
-        yield
-    except OracleFault as fault:
-        if fault.detail:
-            print(fault.detail, file=sys.stderr)
-        raise OracleError(fault.message, hint=fault.hint) from fault
-    except OSError as error:
-        raise OracleError(
-            f"{error.filename or 'a file of the oracle'}: {error.strerror}",
-            hint="free some space or correct the permissions, then try again",
-        ) from error
-
-
-def _pin(root: Path, name: str | None) -> Pin:
-    from oracle.errors import OracleFault
-    from oracle.pins import load_pin
-
-    try:
-        return load_pin(root, name)
-    except OracleFault as fault:
-        raise UsageError(fault.message, hint=fault.hint) from fault
 
 
 def _install(root: Path, pin: Pin, wheel: Path | None, checkout: Path | None) -> int:
@@ -94,6 +65,7 @@ def _install(root: Path, pin: Pin, wheel: Path | None, checkout: Path | None) ->
     from oracle.install import ensure_oracle
     from oracle.steps import Progress
     from oracle.verify import measure
+    from parity.oracle_side import oracle_faults
 
     if wheel is not None and not wheel.is_file():
         raise UsageError(f"--wheel: no file {wheel}", hint=f"name a copy of {pin.wheel.file}")
