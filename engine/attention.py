@@ -1,10 +1,10 @@
 """Attention of one step: rows of any kind in one batch, keys and values read through block tables only.
 
-What depends on the step and not on the layer (slots, tables, masks) is computed once, in `lay_out`; a layer then
-writes all its keys and values and then attends group by group: a row may read a cached block that another row
-fills in the same step. A group is a set of rows that one call can compute: decode
-rows of similar length, padded to the longest; or prefill chunks of the same length that start a request; or one
-chunk that continues a request (after a chunk, a cached prefix or both).
+What depends on the step and not on the layer (slots, tables, masks) is computed once; a layer then writes all its
+keys and values and then attends group by group: a row may read a cached block that another row fills in the same
+step. A group is a set of rows that one call can compute: decode rows, all of them where a kernel reads each to its
+own length, else those of similar length, padded to the longest; or prefill chunks of the same length that start a
+request; or one chunk that continues a request (after a chunk, a cached prefix or both).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final, Protocol
 import torch
 import torch.nn.functional as F
 
+from engine.kernels import team
 from engine.kv_tensors import KVTensors
 
 # A group reads at most this many tokens of keys and values at once, so that the copy stays small beside the weights.
@@ -35,11 +36,11 @@ class Chunk(Protocol):
 class Group:
     """Rows `[begin, end)` of the step's flat tokens: `rows` of `length` tokens each.
 
-    `tables [rows, blocks]` is padded with the null block; keys end at `context`, the longest row's. `mask`
+    `tables [rows, blocks]` is padded with the null block; keys end at `contexts [rows]`, at most at `context`. `mask`
     `[rows or 1, 1, length, context]` is added to the scores; None means causal from position 0, or nothing to hide.
     """
 
-    __slots__ = ("begin", "causal", "context", "end", "length", "mask", "rows", "tables")
+    __slots__ = ("begin", "causal", "context", "contexts", "end", "length", "mask", "rows", "tables")
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class Group:
         padding = [0] * blocks
         tables = [(list(chunk.block_table[:blocks]) + padding)[:blocks] for chunk in chunks]
         self.tables = torch.tensor(tables, device=device)
+        self.contexts = torch.tensor(contexts, device=device)
         self.causal = self.length > 1 and all(chunk.start == 0 for chunk in chunks)
         self.mask: torch.Tensor | None = None
         if not self.causal and (self.length > 1 or min(contexts) < self.context):
@@ -66,11 +68,11 @@ class Group:
             self.mask = torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, -torch.inf)
 
 
-def arrange(chunks: Sequence[Chunk], block_size: int) -> list[list[int]]:
+def arrange(chunks: Sequence[Chunk], block_size: int, *, padded: bool) -> list[list[int]]:
     """Indices of `chunks` in groups: decode rows first, by length, then what starts a request, then the rest.
 
-    A decode group's longest context is at most twice its shortest (or one block's more), so that padding at most
-    doubles what is read.
+    Where decode rows are `padded` to the group's longest, its context is at most twice the shortest (or one
+    block's more), so that padding at most doubles what is read; else they are one group.
     """
     decode = [i for i, chunk in enumerate(chunks) if len(chunk.token_ids) == 1]
     decode.sort(key=lambda i: chunks[i].start)
@@ -78,7 +80,7 @@ def arrange(chunks: Sequence[Chunk], block_size: int) -> list[list[int]]:
     limit = 0
     for i in decode:
         context = chunks[i].start + 1
-        if not groups or context > limit or (len(groups[-1]) + 1) * context > MAX_READ_TOKENS:
+        if not groups or (padded and (context > limit or (len(groups[-1]) + 1) * context > MAX_READ_TOKENS)):
             groups.append([])
             limit = 2 * context + block_size
         groups[-1].append(i)
@@ -112,6 +114,7 @@ class Attention:
         device = kv.layer(0).device
         slots = [slot for chunk in chunks for slot in slots_of(chunk, kv.block_size)]
         self._slots = torch.tensor(slots, device=device)
+        self._padded = not team.usable(dtype, device)
         self._groups: list[Group] = []
         begin = 0
         for members in groups:
@@ -129,6 +132,10 @@ class Attention:
 
     def _attend(self, layer: int, group: Group, q: torch.Tensor) -> torch.Tensor:
         num_heads, head_size = q.shape[1:]
+        if group.length == 1 and not self._padded:
+            from engine.kernels.attend import attend
+
+            return attend(q, self._kv, layer, group.tables, group.contexts)
         k, v = self._kv.read(layer, group.tables)
         k, v = k[:, :, : group.context], v[:, :, : group.context]
         if group.length == 1:

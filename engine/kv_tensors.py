@@ -48,6 +48,11 @@ class KVTensors:
         )
         return blocks.permute(2, 0, 1, 3, 4)
 
+    def address(self, index: int) -> int:
+        """Where a layer's block 0 lies: `[num_blocks, block_size, 2, num_kv_heads, head_size]` follow one another."""
+        address: int = self._layers[index].data_ptr()
+        return address
+
     def write(self, layer: int, slots: torch.Tensor, kv: torch.Tensor) -> None:
         """Store `kv [num_tokens, 2, num_kv_heads, head_size]` in `slots [num_tokens]`."""
         self._slots[layer].index_copy_(0, slots, kv.view(kv.shape[0], self._row))

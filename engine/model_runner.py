@@ -14,6 +14,7 @@ import msgspec
 import torch
 
 from engine.attention import Attention, PlainAttention, arrange
+from engine.kernels import team
 from engine.kv_tensors import KVTensors
 from engine.model_folder import ModelError, resolve_folder
 from engine.models import Model, family_of
@@ -80,6 +81,8 @@ class ModelRunner:
         config = read_config(path)
         family = family_of(config)
         shape = shape_of(config, path.name)
+        if not plain and team.usable(DTYPES[dtype], where):
+            _compile(DTYPES[dtype], shape.head_size)
         kv = KVTensors(
             shape.num_layers,
             num_blocks,
@@ -102,7 +105,7 @@ class ModelRunner:
         total = sum(len(row.token_ids) for row in rows)
         if not 0 < total <= self._max_tokens:
             raise AssertionError(f"a step of {total} tokens, for a runner of at most {self._max_tokens}")
-        groups = [[i] for i in range(len(rows))] if self.plain else arrange(rows, self.kv.block_size)
+        groups = [[i] for i in range(len(rows))] if self.plain else self._arrange(rows)
         order = [i for group in groups for i in group]
         ordered = [rows[i] for i in order]
         attend: Attention | PlainAttention
@@ -118,6 +121,10 @@ class ModelRunner:
         with torch.inference_mode():
             hidden = self._model.hidden(token_ids, positions, attend)
             return self._logits(rows, order, hidden)
+
+    def _arrange(self, rows: Sequence[Row]) -> list[list[int]]:
+        padded = not team.usable(self._dtype, self._device)
+        return arrange(rows, self.kv.block_size, padded=padded)
 
     def _logits(self, rows: Sequence[Row], order: Sequence[int], hidden: torch.Tensor) -> Logits:
         """Only the hidden rows that somebody asked for meet the vocabulary."""
@@ -137,6 +144,14 @@ class ModelRunner:
 
     def _project(self, hidden: torch.Tensor) -> torch.Tensor:
         return self._model.logits(hidden).float()
+
+
+def _compile(dtype: torch.dtype, head_size: int) -> None:
+    """Kernels that are compiled at first use would keep the first request waiting."""
+    from engine.kernels import attend, rows
+
+    attend.prepare(dtype, head_size)
+    rows.prepare(dtype)
 
 
 def _device(name: str) -> torch.device:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import torch
 from safetensors import SafetensorError, safe_open
 
+from engine.kernels.memory import Arena
 from engine.model_folder import ModelError
 from engine.wire import ModelShape
 
@@ -91,6 +92,7 @@ class Weights:
         self, folder: Path, dtype: torch.dtype, device: torch.device, prefix: str = "model."
     ) -> None:
         self._folder, self._dtype, self._device, self._prefix = folder, dtype, device, prefix
+        self._arena = Arena()
         self._open: dict[Path, Any] = {}
         self._files: dict[str, tuple[Path, str]] = {}
         for path in self._paths():
@@ -119,6 +121,15 @@ class Weights:
                 f"{path}: {stored} has shape {list(tensor.shape)}, and config.json asks for {list(shape)}"
             )
         return tensor.to(device=self._device, dtype=self._dtype)
+
+    def keep(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What every step reads from end to end, where reading it is fastest: a copy on a CPU, else itself.
+
+        What is to be packed is left alone: it is copied by that.
+        """
+        if tensor.device.type == "cpu" and tensor.dtype == torch.float32:
+            return self._arena.place(tensor)
+        return tensor
 
     def _paths(self) -> list[Path]:
         index = self._folder / INDEX

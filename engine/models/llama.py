@@ -11,16 +11,9 @@ import torch
 import torch.nn.functional as F
 
 from engine.models import Attend, register
-from engine.models.layers import (
-    Rotary,
-    activation,
-    check_rope,
-    load_joined,
-    load_linear,
-    make_linear,
-    rotate_,
-    rotate_plainly_,
-)
+from engine.models.layers import GatedMLP, activation, make_rms_norm
+from engine.models.linear import load_joined, load_linear, make_linear
+from engine.models.rotary import Rotary, check_rope, rotate_, rotate_plainly_
 from engine.weights import Weights, shape_of
 
 
@@ -34,8 +27,13 @@ class _Layer:
         kv_size = shape.num_kv_heads * shape.head_size
         at = f"layers.{index}"
         self.index = index
-        self.input_norm = weights.take(f"{at}.input_layernorm.weight", hidden)
-        self.mlp_norm = weights.take(f"{at}.post_attention_layernorm.weight", hidden)
+        eps = config.rms_norm_eps
+        self.input_norm = make_rms_norm(
+            weights.take(f"{at}.input_layernorm.weight", hidden), eps, plain=plain
+        )
+        self.mlp_norm = make_rms_norm(
+            weights.take(f"{at}.post_attention_layernorm.weight", hidden), eps, plain=plain
+        )
         self.qkv = load_joined(
             weights,
             [
@@ -50,16 +48,15 @@ class _Layer:
         self.out = load_linear(
             weights, f"{at}.self_attn.o_proj", hidden, q_size, bias=config.attention_bias, plain=plain
         )
-        self.gate_up = load_joined(
+        gate_up = load_joined(
             weights,
             [(f"{at}.mlp.gate_proj", mlp), (f"{at}.mlp.up_proj", mlp)],
             hidden,
             bias=config.mlp_bias,
             plain=plain,
         )
-        self.down = load_linear(
-            weights, f"{at}.mlp.down_proj", hidden, mlp, bias=config.mlp_bias, plain=plain
-        )
+        down = load_linear(weights, f"{at}.mlp.down_proj", hidden, mlp, bias=config.mlp_bias, plain=plain)
+        self.mlp = GatedMLP(gate_up, down, config.hidden_act, plain=plain)
 
 
 @register("LlamaForCausalLM")
@@ -73,16 +70,15 @@ class Llama:
             shape.num_kv_heads,
             shape.head_size,
         )
-        self._eps = config.rms_norm_eps
-        self._act = activation(config.hidden_act)
         self._rotate = rotate_plainly_ if plain else rotate_
         hidden = config.hidden_size
-        self._embed = weights.take("embed_tokens.weight", config.vocab_size, hidden)
+        self._embed = weights.keep(weights.take("embed_tokens.weight", config.vocab_size, hidden))
         self._layers = [_Layer(i, config, weights, plain) for i in range(config.num_hidden_layers)]
-        self._norm = weights.take("norm.weight", hidden)
-        tied = config.tie_word_embeddings
-        head = self._embed if tied else weights.take("lm_head.weight", config.vocab_size, hidden)
-        self._head = make_linear(head, None, plain=plain, last=True)
+        self._norm = make_rms_norm(weights.take("norm.weight", hidden), config.rms_norm_eps, plain=plain)
+        head = self._embed
+        if not config.tie_word_embeddings:
+            head = weights.keep(weights.take("lm_head.weight", config.vocab_size, hidden))
+        self._head = make_linear(head, None, plain=plain)
         self._rotary = Rotary(config, self._embed.dtype, self._embed.device)
 
     @staticmethod
@@ -95,13 +91,11 @@ class Llama:
         """See engine.models.Model."""
         cos, sin = self._rotary.at(positions)
         x = F.embedding(token_ids, self._embed)
-        width, eps = (x.shape[1],), self._eps
+        delta: torch.Tensor | None = None
         for layer in self._layers:
-            attended = self._attend(layer, F.rms_norm(x, width, layer.input_norm, eps), cos, sin, attend)
-            x = layer.out(attended).add_(x)
-            gate, up = layer.gate_up(F.rms_norm(x, width, layer.mlp_norm, eps)).chunk(2, dim=-1)
-            x = layer.down(self._act(gate).mul_(up)).add_(x)
-        return F.rms_norm(x, width, self._norm, eps)
+            attended = self._attend(layer, layer.input_norm(x, delta), cos, sin, attend)
+            delta = layer.mlp(layer.mlp_norm(x, layer.out(attended)))
+        return self._norm(x, delta)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """See engine.models.Model."""

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from engine.models import Attend, register
-from engine.models.layers import Map, activation, load_joined, load_linear, make_linear
+from engine.models.layers import activation
+from engine.models.linear import Map, load_joined, load_linear, make_linear
 from engine.weights import Weights
 
 # The first rows of OPT's table of positions stand for padding and are never used.
@@ -49,7 +50,7 @@ class OPT:
         self._heads = config.num_attention_heads
         self._act = activation(config.activation_function)
         self._norm_first = config.do_layer_norm_before
-        self._embed = weights.take("decoder.embed_tokens.weight", vocab, embedded)
+        self._embed = weights.keep(weights.take("decoder.embed_tokens.weight", vocab, embedded))
         self._positions = weights.take(
             "decoder.embed_positions.weight", config.max_position_embeddings + POSITION_OFFSET, size
         )
@@ -66,9 +67,10 @@ class OPT:
         self._norm: Map | None = None
         if config.do_layer_norm_before and not config._remove_final_layer_norm:
             self._norm = _load_norm(config, weights, "decoder.final_layer_norm")
-        tied = config.tie_word_embeddings
-        head = self._embed if tied else weights.take("lm_head.weight", vocab, embedded)
-        self._head = make_linear(head, None, plain=plain, last=True)
+        head = self._embed
+        if not config.tie_word_embeddings:
+            head = weights.keep(weights.take("lm_head.weight", vocab, embedded))
+        self._head = make_linear(head, None, plain=plain)
 
     @staticmethod
     def check(config: Any) -> None:

@@ -21,12 +21,18 @@ def row(tokens: int, start: int) -> Row:
 def test_decode_rows_come_first_then_prompts_of_one_length_then_what_continues() -> None:
     rows = [row(5, 0), row(1, 40), row(9, 16), row(5, 0), row(1, 35), row(7, 0)]
 
-    assert arrange(rows, 16) == [[4, 1], [0, 3], [5], [2]]
+    assert arrange(rows, 16, padded=True) == [[4, 1], [0, 3], [5], [2]]
 
 
 def test_a_short_decode_row_is_not_padded_to_a_long_one() -> None:
     # Contexts 10, 36 and 37: the first group takes up to 2 x 10 + 16 = 36 tokens.
-    assert arrange([row(1, 36), row(1, 9), row(1, 35)], 16) == [[1, 2], [0]]
+    assert arrange([row(1, 36), row(1, 9), row(1, 35)], 16, padded=True) == [[1, 2], [0]]
+
+
+def test_decode_rows_that_are_read_to_their_own_length_are_one_group() -> None:
+    rows = [row(1, 3000), row(4, 0), row(1, 9), row(1, 70)]
+
+    assert arrange(rows, 16, padded=False) == [[2, 3, 0], [1]]
 
 
 @settings(max_examples=60, deadline=None)
@@ -34,7 +40,7 @@ def test_a_short_decode_row_is_not_padded_to_a_long_one() -> None:
 def test_every_row_is_in_one_group_and_padding_is_bounded(sizes: list[tuple[int, int]]) -> None:
     rows = [row(tokens, start) for tokens, start in sizes]
 
-    groups = arrange(rows, 16)
+    groups = arrange(rows, 16, padded=True)
 
     assert sorted(i for group in groups for i in group) == list(range(len(rows)))
     for group in groups:

@@ -1,0 +1,43 @@
+"""Memory for what every step reads from end to end: weights, in pages of two megabytes where the system has them.
+
+A weight's rows are streams of two kilobytes; with pages of four, looking up where they lie costs a tenth of the
+time that reading them takes.
+"""
+
+from __future__ import annotations
+
+import mmap
+from typing import Final
+
+import torch
+
+PAGE: Final = 2 << 20
+CHUNK: Final = 64 << 20  # what is asked of the system at once; what stays unused of it is never touched
+
+
+class Arena:
+    """Hands out memory from one end to the other; it lives as long as a tensor that lies in it."""
+
+    def __init__(self) -> None:
+        self._chunk = torch.empty(0, dtype=torch.uint8)
+        self._at = 0
+
+    def place(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A contiguous copy of a CPU tensor; one that is empty comes back as it is."""
+        size = tensor.numel() * tensor.itemsize
+        if size == 0:
+            return tensor
+        if self._at + size > self._chunk.numel():
+            self._chunk = _mapped(max(size, CHUNK))
+            self._at = -self._chunk.data_ptr() % PAGE
+        end = self._at + size
+        copy = self._chunk[self._at : end].view(tensor.dtype).view(tensor.shape)
+        self._at = -(-end // 64) * 64
+        return copy.copy_(tensor)
+
+
+def _mapped(size: int) -> torch.Tensor:
+    chunk = mmap.mmap(-1, size + PAGE)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        chunk.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(chunk, dtype=torch.uint8)

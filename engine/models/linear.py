@@ -1,0 +1,115 @@
+"""Linear maps: read one by one or fused, multiplied by whatever is fastest for their dtype and device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+
+from engine.kernels import team
+from engine.weights import Weights
+
+Map = Callable[[torch.Tensor], torch.Tensor]
+
+
+class Linear:
+    """`x [rows, inputs]` to `[rows, outputs]`, the weight `[outputs, inputs]` as it was read."""
+
+    __slots__ = ("bias", "weight")
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        self.weight, self.bias = weight, bias
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+class PackedLinear:
+    """As Linear, the weight reordered once for oneDNN, which otherwise happens in every call."""
+
+    __slots__ = ("_apply", "_bias", "_packed")
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+        self._apply = torch.ops.mkldnn._linear_pointwise
+        self._bias = bias
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self._apply(x, self._packed, self._bias, "none", [], "")
+        return out
+
+    @staticmethod
+    def fits(weight: torch.Tensor) -> bool:
+        """Whether this build of torch on this machine can pack `weight`."""
+        if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+            return False
+        operations = torch.ops.mkldnn
+        if not (hasattr(operations, "_reorder_linear_weight") and hasattr(operations, "_linear_pointwise")):
+            return False
+        return weight.dtype == torch.bfloat16 and bool(operations._is_mkldnn_bf16_supported())
+
+
+class FewRowsLinear:
+    """As Linear in float32 on a CPU: few rows meet the weight in the engine's own product."""
+
+    __slots__ = ("_bias", "_product", "_weight")
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        from engine.kernels import product
+
+        self._product = product
+        self._weight = weight
+        self._bias = torch.zeros(weight.shape[0]) if bias is None else bias.contiguous()
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] > self._product.MAX_ROWS:
+            return F.linear(x, self._weight, self._bias)
+        return self._product.product(x.contiguous(), self._weight, self._bias)
+
+    @staticmethod
+    def fits(weight: torch.Tensor) -> bool:
+        """Whether `weight` is what the product takes."""
+        return weight.dtype == torch.float32 and team.usable(weight.dtype, weight.device)
+
+
+def make_linear(weight: torch.Tensor, bias: torch.Tensor | None, *, plain: bool) -> Map:
+    """The fastest map of a weight in its dtype on its device, or the plain one.
+
+    oneDNN's order of addition is kept from float32: layers may amplify its rounding beyond the 2e-4 that logits
+    may differ by from transformers'.
+    """
+    if not plain and FewRowsLinear.fits(weight):
+        return FewRowsLinear(weight, bias)
+    if not plain and PackedLinear.fits(weight):
+        return PackedLinear(weight, bias)
+    return Linear(weight, bias)
+
+
+def load_linear(weights: Weights, name: str, outputs: int, inputs: int, *, bias: bool, plain: bool) -> Map:
+    """The map `name` with its weight `[outputs, inputs]`, and bias where the family has one."""
+    weight, addend = _take(weights, name, outputs, inputs, bias)
+    return make_linear(weights.keep(weight), addend, plain=plain)
+
+
+def load_joined(
+    weights: Weights, names: Sequence[tuple[str, int]], inputs: int, *, bias: bool, plain: bool
+) -> Map:
+    """Several maps (name, outputs) of the same input whose outputs follow one another.
+
+    Fused into one weight, or with `plain` computed one by one.
+    """
+    parts = [_take(weights, name, outputs, inputs, bias) for name, outputs in names]
+    if plain:
+        maps = [Linear(*part) for part in parts]
+        return lambda x: torch.cat([one(x) for one in maps], dim=-1)
+    biases = [part[1] for part in parts if part[1] is not None]
+    weight = weights.keep(torch.cat([part[0] for part in parts]))
+    return make_linear(weight, torch.cat(biases) if biases else None, plain=False)
+
+
+def _take(
+    weights: Weights, name: str, outputs: int, inputs: int, bias: bool
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    weight = weights.take(f"{name}.weight", outputs, inputs)
+    return weight, weights.take(f"{name}.bias", outputs) if bias else None
