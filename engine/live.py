@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from engine.outputs import FinishReason, RequestOutput, TokenLogprobs
+from engine.outputs import FinishReason, RequestOutput, Sink, TokenLogprobs
 from engine.request import Request
 from engine.sampler import SamplingState, score
 from engine.sampling import RequestRefused, SamplingParams
@@ -16,8 +16,6 @@ from engine.wire import RequestSpec
 
 if TYPE_CHECKING:
     import torch
-
-Sink = Callable[[RequestOutput], None]
 
 
 class CoreRequest(msgspec.Struct, frozen=True):

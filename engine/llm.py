@@ -138,7 +138,7 @@ class LLM:
             priority=prepared.priority,
             cache_salt=prepared.cache_salt,
         )
-        self.core.add(asked, choice.sink(tell, self.core.abort))
+        self.core.add(asked, choice.sink(tell))
         return choice
 
     def submit(

@@ -11,7 +11,7 @@ import pytest
 
 from engine.core import STOP_SECONDS
 from engine.live import CoreRequest
-from engine.outputs import RequestOutput
+from engine.outputs import FinishReason, RequestOutput
 from engine.sampling import SamplingParams
 from engine.scheduler import Scheduler
 from tests.engine.core.fakes import SECONDS, VOCAB, Heard, greedy, scene
@@ -206,6 +206,28 @@ def test_a_sink_that_raises_loses_only_its_own_request() -> None:
         assert s.add("good", prompt(5, 3), max_tokens=50).wait().tokens == greedy(prompt(5, 3), 50)
         assert s.core.drain(SECONDS)
         assert s.core.stats().finished == {"stop": 0, "length": 1, "abort": 1, "error": 0}
+
+
+@pytest.mark.parametrize(("answers_at", "max_tokens"), [(3, 500), (3, 3), (1, 500)])
+def test_a_sink_that_answers_a_reason_ends_the_request_and_that_reason_counts(
+    answers_at: int, max_tokens: int
+) -> None:
+    """Also where the core ends the request by its length on the very token that the sink ends it on."""
+    outputs: list[RequestOutput] = []
+
+    def stops(output: RequestOutput) -> FinishReason | None:
+        outputs.append(output)
+        return "stop" if len(outputs) == answers_at else None
+
+    with scene() as s:
+        params = SamplingParams(temperature=0.0, max_tokens=max_tokens, ignore_eos=True)
+        s.core.add(CoreRequest("stops", tuple(prompt(5)), params), stops)
+        s.add("good", prompt(5, 3), max_tokens=50).wait()
+
+        assert s.core.drain(SECONDS)
+        assert len(outputs) == answers_at
+        assert s.core.stats().finished == {"stop": 1, "length": 1, "abort": 0, "error": 0}
+        assert s.core.stats().free_blocks == s.plan.usable_blocks
 
 
 @pytest.mark.parametrize(
