@@ -89,7 +89,10 @@ class EngineCore:
                 self._changed.notify_all()
 
     def abort(self, ids: Iterable[str]) -> None:
-        """End requests wherever they are, each with `abort`; unknown and ended ids are ignored."""
+        """End requests wherever they are, each with `abort`; unknown and ended ids are ignored.
+
+        Such an end is not counted: who asks for it has left. Mirrors ::OutputProcessor.abort_requests.
+        """
         with self._changed:
             self._inbox.extend(ids)
             self._changed.notify_all()
@@ -167,7 +170,7 @@ class EngineCore:
         live = self._lives.pop(request_id, None)
         if live is not None:
             self._scheduler.abort(request_id)
-            self._end(live, "abort")
+            self._tell(live, live.end("abort"))
 
     def _step(self) -> None:
         """One step of the scheduler. Whoever sees that a request has ended sees it counted."""

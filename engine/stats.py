@@ -28,6 +28,7 @@ class Histogram(msgspec.Struct, frozen=True):
 class CoreStats(msgspec.Struct, frozen=True):
     """A moment of the core. Counters only grow; `kv_cache_usage` is the share of usable blocks in use, 0 to 1.
 
+    `finished`: ends by reason; those that clients asked for are not among them.
     `stalled`: something waits, and only an arrival or an abort can change that. `waiting_by_reason` has upstream's reasons: everything that waits here waits for capacity.
     """
 

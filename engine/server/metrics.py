@@ -16,6 +16,7 @@ from engine.server.backend import Backend
 from engine.stats import CoreStats, Histogram
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+NEVER = {"repetition": 0}  # upstream's reasons that a request cannot end by here
 
 
 class EngineMetrics(Collector):
@@ -74,7 +75,7 @@ class EngineMetrics(Collector):
             "Requests that ended, by reason",
             labels=[*self._labels, "finished_reason"],
         )
-        for reason, count in stats.finished.items():
+        for reason, count in {**stats.finished, **NEVER}.items():
             ended.add_metric([*self._labels.values(), reason], count)
         yield ended
 

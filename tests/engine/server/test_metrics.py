@@ -7,6 +7,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from engine.sampling import SamplingParams
 from tests.engine.server.talk import Talk
 
 # As upstream's /metrics has them at the pin, of those that this server has too.
@@ -78,6 +79,23 @@ def test_an_end_by_a_stop_string_is_counted_as_stop(talk: Talk, spare: int) -> N
     assert {name: value for name, value in grown.items() if value} == {
         "vllm:request_success_total[('finished_reason', 'stop')]": 1
     }
+
+
+def test_a_client_that_leaves_is_not_counted_as_an_end(talk: Talk) -> None:
+    """As measured upstream, whose reasons these are; one that nothing ended by is there with 0."""
+    ended = "vllm:request_success_total[('finished_reason', '{}')]"
+    reasons = [ended.format(reason) for reason in ("stop", "length", "abort", "error", "repetition")]
+    before = numbers(talk)
+    assert [name for name in before if "request_success_total" in name] == reasons
+
+    prepared = talk.llm.prepare([100, 101], SamplingParams(n=40, ignore_eos=True), max_tokens=62)
+    talk.llm.submit(prepared, lambda: None).abort()
+
+    talk.assert_idle()
+    after = numbers(talk)
+    stop, length, *others = (after[name] - before[name] for name in reasons)
+    assert length < 40, "two at once: nobody ends all of them before the client leaves"
+    assert [stop, *others] == [0] * 4
 
 
 def test_a_histogram_grows_towards_its_end(talk: Talk) -> None:
