@@ -16,7 +16,8 @@ from collections.abc import Iterable
 
 from engine.capacity import PlanOk
 from engine.execution import Executed, Runner, execute
-from engine.live import CoreRequest, Live, check_fits
+from engine.limits import check_startable
+from engine.live import CoreRequest, Live
 from engine.outputs import FinishReason, RequestOutput, Sink
 from engine.policies import Policies
 from engine.request import Status
@@ -74,7 +75,7 @@ class EngineCore:
     def add(self, asked: CoreRequest, sink: Sink) -> None:
         """Queue a request. One that cannot be queued ends at once with `error`; after `stop`, with `abort`."""
         try:
-            check_fits(asked, self.plan.max_model_len)
+            check_startable(len(asked.prompt), self.plan.max_model_len)
             hashed = self.config.block_size if self.config.enable_prefix_caching else None
             live = Live(asked, sink, next(self._arrivals), hashed, self._device)
         except Exception as error:  # noqa: BLE001 - a value that nobody thought of fails its own request only

@@ -13,11 +13,12 @@ import msgspec
 from fastapi import Request, Response
 
 from engine.generation import TextOutput
+from engine.limits import Room
 from engine.outputs import TokenLogprobs
 from engine.server import messages
 from engine.server.fields import Endpoint, refuse_unsupported
 from engine.server.logprobs import TokenTexts, chat_logprobs, prompt_logprobs
-from engine.server.prompts import Room, from_text
+from engine.server.prompts import reader
 from engine.server.requests import ChatBody
 from engine.server.responses import (
     Chat,
@@ -72,18 +73,11 @@ def _conversation(service: Service, body: ChatBody) -> Conversation:
 
 def _asked(service: Service, body: ChatBody, text: str) -> Asked:
     wanted = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
-    room = Room(
-        max_model_len=service.backend.max_model_len,
-        requested=wanted or 0,
-        param="max_tokens" if body.max_completion_tokens is None else "max_completion_tokens",
-        truncate=body.truncate_prompt_tokens,
-        side=body.truncation_side,
-        add_special_tokens=body.add_special_tokens,
-    )
-    room.check()
-    prompt = from_text(text, room, service.backend.tokenizer)
+    param = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
+    room = Room(service.backend.max_model_len, wanted, param)
+    prompt = reader(body, room, service.backend.tokenizer).from_text(text)
     of_prompt = body.top_logprobs if body.prompt_logprobs is None and body.echo else body.prompt_logprobs
-    return service.ask(body, prompt, wanted, body.top_logprobs if body.logprobs else None, of_prompt)
+    return service.ask(body, prompt, room, body.top_logprobs if body.logprobs else None, of_prompt)
 
 
 async def _whole(service: Service, body: ChatBody, conversation: Conversation, name: str) -> Response:

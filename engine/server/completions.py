@@ -12,13 +12,14 @@ import msgspec
 from fastapi import Request, Response
 
 from engine.generation import TextOutput
+from engine.limits import Room
 from engine.llm import Completed
 from engine.outputs import TokenLogprobs
 from engine.sampling import RequestRefused
 from engine.server import logprobs as formats
 from engine.server.fields import Endpoint, refuse_unsupported
 from engine.server.logprobs import TokenTexts
-from engine.server.prompts import Prompt, Room, from_ids, from_text
+from engine.server.prompts import Prompt, reader
 from engine.server.requests import CompletionBody
 from engine.server.responses import (
     Completion,
@@ -47,27 +48,19 @@ async def complete(service: Service, body: CompletionBody, request: Request) -> 
 
 
 def _prompts(service: Service, body: CompletionBody) -> list[Prompt]:
-    room = Room(
-        max_model_len=service.backend.max_model_len,
-        requested=body.max_tokens or 0,
-        truncate=body.truncate_prompt_tokens,
-        side=body.truncation_side,
-        add_special_tokens=body.add_special_tokens,
-    )
-    room.check()
+    read = reader(body, _room(service, body), service.backend.tokenizer)
     given = body.prompt
     if isinstance(given, str):
-        return [from_text(given, room, service.backend.tokenizer)]
+        return [read.from_text(given)]
     if not given:
         raise RequestRefused("the list of prompts is empty")
     if isinstance(given[0], int):
-        return [from_ids(given, room)]
-    return [
-        from_text(prompt, room, service.backend.tokenizer)
-        if isinstance(prompt, str)
-        else from_ids(prompt, room)
-        for prompt in given
-    ]
+        return [read.from_ids(given)]
+    return [read.from_text(prompt) if isinstance(prompt, str) else read.from_ids(prompt) for prompt in given]
+
+
+def _room(service: Service, body: CompletionBody) -> Room:
+    return Room(service.backend.max_model_len, body.max_tokens)
 
 
 def _asked(service: Service, body: CompletionBody, prompt: Prompt) -> Asked:
@@ -75,7 +68,7 @@ def _asked(service: Service, body: CompletionBody, prompt: Prompt) -> Asked:
     return service.ask(
         body,
         prompt,
-        body.max_tokens,
+        _room(service, body),
         body.logprobs,
         of_prompt,
         at_least=1 if _only_prompt(body) else None,
