@@ -97,10 +97,7 @@ def start_up_log(plan: PlanOk, config: EngineConfig) -> list[str]:
 
 
 def check_size(config: EngineConfig) -> None:
-    """Raise UsageError for a pool of more blocks than the scheduler's own tables are made for.
-
-    To be asked before `capacity.plan`, which builds a pool to count what is usable.
-    """
+    """Raise UsageError for a pool of more blocks than the scheduler's own tables are made for."""
     if num_blocks(config) > MOST_BLOCKS:
         raise UsageError(
             f"{num_blocks(config)} blocks are more than the {MOST_BLOCKS} that this engine keeps account of",
