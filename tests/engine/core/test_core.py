@@ -10,12 +10,13 @@ from collections import Counter
 
 import pytest
 
+from engine import execution
 from engine.core import STOP_SECONDS
 from engine.live import CoreRequest
 from engine.outputs import FinishReason, RequestOutput
 from engine.sampling import SamplingParams
 from engine.scheduler import Scheduler
-from tests.engine.core.fakes import SECONDS, VOCAB, Heard, greedy, scene
+from tests.engine.core.fakes import SECONDS, VOCAB, Heard, greedy, logits_of, scene
 
 
 def prompt(length: int, seed: int = 0) -> list[int]:
@@ -277,6 +278,35 @@ def test_eos_stop_ids_and_min_tokens_end_a_request_as_upstream_does() -> None:
     ]
     assert (ignored.reason, ignored.tokens) == ("length", told)
     assert told[0] not in held.tokens[:6]
+
+
+def test_prompt_logits_are_asked_for_in_bounded_parts_and_say_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three requests of one step, the last of which finds the blocks of the first in the cache in that very step."""
+    monkeypatch.setattr(execution, "MOST_PROMPT_LOGITS", 16)
+    long, other = prompt(50, 1), prompt(37, 2)
+    with scene() as s:
+        s.runner.gate.clear()
+        s.add("first", prompt(5))
+        assert s.runner.entered.wait(SECONDS)
+        scored = [s.add(f"s{i}", ids, prompt_logprobs=0) for i, ids in enumerate((long, other))]
+        finds = s.add("finds", [*long[:48], 1, 2])
+        s.runner.gate.set()
+
+        assert finds.wait().tokens == greedy([*long[:48], 1, 2], 4)
+        assert finds.outputs[0].num_cached_tokens == 48
+        for heard, ids in zip(scored, (long, other), strict=True):
+            assert heard.wait().tokens == greedy(ids, 4)
+            entries = heard.outputs[0].prompt_logprobs
+            assert entries is not None
+            assert (entries[0], len(entries)) == (None, len(ids))
+            assert [entry.logprob for entry in entries[1:] if entry] == pytest.approx(
+                [float(logits_of(ids[:i]).log_softmax(-1)[ids[i]]) for i in range(1, len(ids))]
+            )
+        asked = [sum(len(row.token_ids) for row in rows if row.prompt_logits) for rows in s.runner.steps]
+        assert sum(asked) == 50 + 37
+        assert max(asked) <= 16 + 1
 
 
 def test_threads_may_add_and_abort_at_will() -> None:
