@@ -163,7 +163,7 @@ class LLM:
         """
         loop = asyncio.get_running_loop()
         news = asyncio.Event()
-        generation = self.submit(prepared, lambda: _set_soon(loop, news), request_id)
+        generation = self.submit(prepared, lambda: set_soon(loop, news), request_id)
         try:
             while not generation.done:
                 await news.wait()
@@ -232,7 +232,7 @@ def join(index: int, outputs: Iterable[TextOutput]) -> Completed:
     )
 
 
-def _set_soon(loop: asyncio.AbstractEventLoop, news: asyncio.Event) -> None:
+def set_soon(loop: asyncio.AbstractEventLoop, news: asyncio.Event) -> None:
     """Wake the loop's side; a loop that is gone has nobody left to wake."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(news.set)

@@ -95,7 +95,6 @@ async def _whole(service: Service, body: ChatBody, conversation: Conversation, n
         )
         for choice in completed
     ]
-    of_prompt = completed[-1].prompt_logprobs
     response = Chat(
         id=name,
         created=created,
@@ -103,9 +102,7 @@ async def _whole(service: Service, body: ChatBody, conversation: Conversation, n
         choices=choices,
         system_fingerprint=service.served.fingerprint,
         usage=usage(len(prompt.token_ids), sum(len(choice.token_ids) for choice in completed), whole=True),
-        prompt_logprobs=None
-        if of_prompt is None
-        else prompt_logprobs(of_prompt, TokenTexts(service.backend.tokenizer, as_ids=False)),
+        prompt_logprobs=prompt_logprobs(completed[-1].prompt_logprobs, service.backend.tokenizer),
         prompt_token_ids=prompt.token_ids if body.return_token_ids else None,
         prompt_text=service.prompt_text(prompt) if body.return_prompt_text else None,
     )

@@ -104,24 +104,25 @@ async def _whole(service: Service, body: CompletionBody, asked: Sequence[Asked],
 
 
 def _choice(service: Service, body: CompletionBody, prompt: Prompt, choice: Completed) -> CompletionChoice:
-    texts = _Texts(service, body)
-    text, logprobs = choice.text, choice.logprobs
-    if body.echo:
-        before = "" if body.return_token_ids else service.prompt_text(prompt)
-        text = before if _only_prompt(body) else before + text
-    of_prompt = choice.prompt_logprobs
+    echo = bool(body.echo)
     return CompletionChoice(
         index=choice.index,
-        text=text,
-        logprobs=texts.logprobs(prompt, of_prompt, logprobs, choice.text, echo=bool(body.echo)),
+        text=_echoed(service, body, prompt, choice.text) if echo else choice.text,
+        logprobs=_Texts(service, body).logprobs(
+            prompt, choice.prompt_logprobs, choice.logprobs, choice.text, echo=echo
+        ),
         finish_reason=choice.finish_reason,
         stop_reason=choice.stop_reason,
         token_ids=choice.token_ids if body.return_token_ids else None,
-        prompt_logprobs=None
-        if of_prompt is None
-        else formats.prompt_logprobs(of_prompt, TokenTexts(service.backend.tokenizer, as_ids=False)),
+        prompt_logprobs=formats.prompt_logprobs(choice.prompt_logprobs, service.backend.tokenizer),
         prompt_token_ids=prompt.token_ids if body.return_token_ids else None,
     )
+
+
+def _echoed(service: Service, body: CompletionBody, prompt: Prompt, text: str) -> str:
+    """Prompt and text, or what of them is wanted; a client that wants ids has the prompt in them."""
+    before = "" if body.return_token_ids else service.prompt_text(prompt)
+    return before if _only_prompt(body) else before + text
 
 
 class _Texts:
@@ -207,10 +208,6 @@ class _Stream:
     def _choice(self, piece: TextOutput, prompt: Prompt, first: bool) -> CompletionChunkChoice:
         body = self._body
         echo = bool(body.echo) and first
-        text = piece.text
-        if echo:
-            before = "" if body.return_token_ids else self._service.prompt_text(prompt)
-            text = before if _only_prompt(body) else before + text
         if piece.index not in self._texts:
             self._texts[piece.index] = _Texts(self._service, body)
         logprobs = self._texts[piece.index].logprobs(
@@ -218,7 +215,7 @@ class _Stream:
         )
         return CompletionChunkChoice(
             index=piece.index,
-            text=text,
+            text=_echoed(self._service, body, prompt, piece.text) if echo else piece.text,
             logprobs=logprobs,
             finish_reason=piece.finish_reason,
             stop_reason=piece.stop_reason,
