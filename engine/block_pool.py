@@ -23,6 +23,11 @@ def blocks_for(num_tokens: int, block_size: int) -> int:
     return -(-num_tokens // block_size)
 
 
+def usable_blocks(num_blocks: int) -> int:
+    """Blocks of a pool of `num_blocks` that can be handed out: all but the null block."""
+    return max(num_blocks - 1, 0)
+
+
 class BlockPool:
     """`num_blocks` blocks, the null block included. Mirrors vllm/v1/core/block_pool.py::BlockPool.
 

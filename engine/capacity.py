@@ -11,7 +11,7 @@ import logging
 
 import msgspec
 
-from engine.block_pool import BlockPool, blocks_for
+from engine.block_pool import blocks_for, usable_blocks
 from engine.policies import Policies
 from engine.wire import EngineConfig
 
@@ -132,7 +132,7 @@ def _describe(config: EngineConfig, max_model_len: int, warnings: list[str]) -> 
     )
     per_request = blocks_for(max_model_len, config.block_size)
     concurrency = num_blocks / per_request
-    usable = BlockPool(num_blocks, config.enable_prefix_caching).num_free_blocks
+    usable = usable_blocks(num_blocks)
     if blocks_for(max_model_len - 1, config.block_size) > usable:
         logger.warning(
             "max_model_len=%d needs more blocks than the %d that can be handed out: a request that long "

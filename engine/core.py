@@ -16,8 +16,9 @@ from collections.abc import Iterable
 
 from engine.capacity import PlanOk
 from engine.execution import Executed, Runner, execute
-from engine.live import CoreRequest, Live, Sink, check_fits
-from engine.outputs import FinishReason, RequestOutput
+from engine.limits import check_startable
+from engine.live import CoreRequest, Live
+from engine.outputs import FinishReason, RequestOutput, Sink
 from engine.policies import Policies
 from engine.request import Status
 from engine.sampler import Sampler
@@ -34,7 +35,8 @@ REASONS: dict[Status, FinishReason] = {Status.FINISHED_STOPPED: "stop", Status.F
 class EngineCore:
     """Requests in, outputs out. A sink is called from the core's thread, in order, and must not block.
 
-    The last output of a request, and only that, has a finish reason; `stop` may deliver it from its own thread.
+    The last output of a request, and only that, has a finish reason, unless the sink ended the request by its answer;
+    `stop` may deliver it from its own thread.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class EngineCore:
     def add(self, asked: CoreRequest, sink: Sink) -> None:
         """Queue a request. One that cannot be queued ends at once with `error`; after `stop`, with `abort`."""
         try:
-            check_fits(asked, self.plan.max_model_len)
+            check_startable(len(asked.prompt), self.plan.max_model_len)
             hashed = self.config.block_size if self.config.enable_prefix_caching else None
             live = Live(asked, sink, next(self._arrivals), hashed, self._device)
         except Exception as error:  # noqa: BLE001 - a value that nobody thought of fails its own request only
@@ -88,7 +90,10 @@ class EngineCore:
                 self._changed.notify_all()
 
     def abort(self, ids: Iterable[str]) -> None:
-        """End requests wherever they are, each with `abort`; unknown and ended ids are ignored."""
+        """End requests wherever they are, each with `abort`; unknown and ended ids are ignored.
+
+        Such an end is not counted: who asks for it has left. Mirrors ::OutputProcessor.abort_requests.
+        """
         with self._changed:
             self._inbox.extend(ids)
             self._changed.notify_all()
@@ -127,15 +132,13 @@ class EngineCore:
     def _loop(self) -> None:
         while self._take_inbox():
             try:
-                self._idle = self._step()
+                self._step()
             except Exception:
                 logger.exception("a step failed outside any request; everything in flight ends")
                 with self._changed:
-                    self._end_all("error", "the engine had to start over")
                     self._scheduler = self._new_scheduler()
-                self._idle = True
-            with self._changed:
-                self._publish()
+                    self._idle = True
+                    self._end_all("error", "the engine had to start over")
 
     def _take_inbox(self) -> bool:
         """Do what other threads asked for; if a step would change nothing, sleep until there is something.
@@ -168,15 +171,18 @@ class EngineCore:
         live = self._lives.pop(request_id, None)
         if live is not None:
             self._scheduler.abort(request_id)
-            self._end(live, "abort")
+            self._tell(live, live.end("abort"))
 
-    def _step(self) -> bool:
-        """One step of the scheduler; whether it left everything as it was, so that the next one would too."""
+    def _step(self) -> None:
+        """One step of the scheduler. Whoever sees that a request has ended sees it counted."""
         plan = self._scheduler.schedule()
         lives = dict(self._lives)
         self._counters.preemptions += len(plan.preempted)
         if not plan.scheduled:
-            return not plan.preempted
+            with self._changed:
+                self._idle = not plan.preempted
+                self._publish()
+            return
         for request_id, num_cached in plan.admitted.items():
             live = lives[request_id]
             if live.num_cached is None:
@@ -185,7 +191,7 @@ class EngineCore:
         with self._changed:
             self._counters.steps += 1
             self._settle(plan, done)
-        return False
+            self._publish()
 
     def _settle(self, plan: StepPlan, done: Executed) -> None:
         """Give the step's tokens to scheduler and sinks; take out what failed, and what it may have spoiled."""
@@ -211,10 +217,13 @@ class EngineCore:
             counters.cached_tokens += live.num_cached or 0
             counters.saw_first_token(time.monotonic() - live.added_at)
         reason = REASONS.get(live.request.status)
-        if reason is not None:
-            del self._lives[live.id]
-            counters.finished[reason] += 1
-        self._tell(live, live.token(token_id, done.logprobs[live.id], reason))
+        ended = self._tell(live, live.token(token_id, done.logprobs[live.id], reason))
+        if ended is None:
+            return
+        self._lives.pop(live.id, None)
+        if reason is None:
+            self._scheduler.abort(live.id)
+        counters.finished[ended] += 1
 
     def _end(self, live: Live, reason: FinishReason, error: str | None = None) -> None:
         self._counters.finished[reason] += 1
@@ -229,14 +238,17 @@ class EngineCore:
             self._end(live, reason, error)
         self._publish()
 
-    def _tell(self, live: Live, output: RequestOutput) -> None:
-        """Call the sink. One that raises is not called again, and its request is aborted."""
+    def _tell(self, live: Live, output: RequestOutput) -> FinishReason | None:
+        """Call the sink; why the request has ended, if it has. One whose sink raises is aborted.
+
+        Mirrors vllm/v1/engine/output_processor.py::OutputProcessor.process_outputs: where core and front know
+        different reasons the front's is counted.
+        """
         try:
-            live.sink(output)
+            return live.sink(output) or output.finish_reason
         except Exception:
             logger.exception("the sink of request %s failed; the request is aborted", live.id)
-            live.sink = _nobody
-            self._inbox.append(live.id)
+            return output.finish_reason or "abort"
 
     def _count(self) -> CoreStats:
         scheduler = self._scheduler
@@ -252,7 +264,3 @@ class EngineCore:
         self._snapshot = self._count()
         if not self._lives:
             self._changed.notify_all()
-
-
-def _nobody(_output: RequestOutput) -> None:
-    """The sink of a request that nobody listens to any more."""

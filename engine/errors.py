@@ -2,6 +2,7 @@
 
 EngineError
 ├── UsageError      64  the command line asks for what cannot be: a wrong flag, path or configuration
+│   └── ModelError      the model it names cannot be used: no such folder, damaged, of a family that nobody computes
 └── StartupError     1  this machine cannot do it now: no memory, no weights, a port in use
 
 A fault of our own is exit 70, and the only one that shows a traceback.
@@ -32,6 +33,10 @@ class EngineError(Exception):
 
 class UsageError(EngineError):
     exit_code = ExitCode.USAGE
+
+
+class ModelError(UsageError):
+    """Also what a model's loading raises; `engine.startup.load_llm` makes a StartupError of that."""
 
 
 class StartupError(EngineError):

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import msgspec
+
 from engine.live import Live
 from engine.model_runner import Logits, Row
 from engine.outputs import TokenLogprobs
@@ -17,6 +19,8 @@ from engine.sampler import Sampled, Sampler
 from engine.scheduler import Scheduler, StepPlan
 
 logger = logging.getLogger("nullblock.engine")
+
+MOST_PROMPT_LOGITS = 512  # positions; of a vocabulary of 49152 they are 100 MB in float32
 
 
 class Runner(Protocol):
@@ -77,14 +81,50 @@ def _row(live: Live, count: int, scheduler: Scheduler) -> Row:
 def _run(
     rows: Sequence[Row], lives: Mapping[str, Live], runner: Runner, sampler: Sampler, done: Executed
 ) -> None:
+    ahead, rows = _split(rows)
+    for part in ahead:
+        _keep_prompt_logprobs([part], runner.execute([part]), lives)
     logits = runner.execute(rows)
-    for row in rows:
-        if row.prompt_logits:
-            lives[row.request_id].keep_prompt_logprobs(row.start, logits.prompt[row.request_id])
+    _keep_prompt_logprobs(rows, logits, lives)
     sampled = _sample(rows, logits, lives, sampler)
     sampling = [row.request_id for row in rows if row.sample]
     done.tokens.update(zip(sampling, sampled.token_ids, strict=True))
     done.logprobs.update(zip(sampling, sampled.logprobs, strict=True))
+
+
+def _split(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """Parts to compute one by one before the step, and what is left of the step.
+
+    No call then answers the prompt logits of more than MOST_PROMPT_LOGITS positions (and one a row, where there are
+    more rows than that leaves room for). A row that wants them reads no block but its own (Request.reads_cache), so
+    that it may go ahead of the others; who reads its blocks in this step still comes after it.
+    """
+    ahead: list[Row] = []
+    left: list[Row] = []
+    room = MOST_PROMPT_LOGITS
+    for row in rows:
+        length = len(row.token_ids)
+        stays = max(1, min(length, room)) if row.prompt_logits else length
+        if row.prompt_logits:
+            room = max(room - stays, 0)
+        cut = length - stays
+        starts = range(0, cut, MOST_PROMPT_LOGITS)
+        ahead += [_part(row, at, min(at + MOST_PROMPT_LOGITS, cut), sample=False) for at in starts]
+        left.append(_part(row, cut, length, sample=row.sample) if cut else row)
+    return ahead, left
+
+
+def _part(row: Row, begin: int, end: int, *, sample: bool) -> Row:
+    """Tokens `begin` to `end` of a row as a row."""
+    return msgspec.structs.replace(
+        row, token_ids=row.token_ids[begin:end], start=row.start + begin, sample=sample
+    )
+
+
+def _keep_prompt_logprobs(rows: Sequence[Row], logits: Logits, lives: Mapping[str, Live]) -> None:
+    for row in rows:
+        if row.prompt_logits:
+            lives[row.request_id].keep_prompt_logprobs(row.start, logits.prompt[row.request_id])
 
 
 def _sample(rows: Sequence[Row], logits: Logits, lives: Mapping[str, Live], sampler: Sampler) -> Sampled:

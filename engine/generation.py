@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from engine.detokenizer import Detokenizer
-from engine.outputs import FinishReason, RequestOutput, TokenLogprobs
+from engine.outputs import FinishReason, RequestOutput, Sink, TokenLogprobs
 
 
 class TextOutput(msgspec.Struct, frozen=True):
@@ -46,17 +46,14 @@ class Choice:
         self.detokenizer = detokenizer
         self.reason: FinishReason | None = None
 
-    def sink(self, tell: TextSink, abort: Callable[[Sequence[str]], None]) -> Callable[[RequestOutput], None]:
-        """What the core calls. Once a stop string is found the core is told to end, and not heard any more."""
+    def sink(self, tell: TextSink) -> Sink:
+        """What the core calls; it answers `stop` once a stop string is found, whatever the core knows."""
 
-        def receive(output: RequestOutput) -> None:
-            if self.reason is not None:
-                return
+        def receive(output: RequestOutput) -> FinishReason | None:
             text = self._read(output)
             self.reason = text.finish_reason
-            if text.finish_reason != output.finish_reason:
-                abort([self.id])
             tell(text)
+            return self.reason
 
         return receive
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from engine.model_folder import ModelError
+from engine.errors import ModelError
 
 
 class KVTensors:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from engine.outputs import FinishReason, RequestOutput, TokenLogprobs
+from engine.outputs import FinishReason, RequestOutput, Sink, TokenLogprobs
 from engine.request import Request
 from engine.sampler import SamplingState, score
-from engine.sampling import RequestRefused, SamplingParams
+from engine.sampling import SamplingParams
 from engine.wire import RequestSpec
 
 if TYPE_CHECKING:
     import torch
-
-Sink = Callable[[RequestOutput], None]
 
 
 class CoreRequest(msgspec.Struct, frozen=True):
@@ -98,16 +96,6 @@ class Live:
         """An end without a token: aborted or failed."""
         return RequestOutput(
             self.id, (), finish_reason=reason, num_cached_tokens=self.num_cached or 0, error=error
-        )
-
-
-def check_fits(asked: CoreRequest, max_model_len: int) -> None:
-    """Raise RequestRefused for a prompt that the scheduler's arithmetic is not made for."""
-    if not asked.prompt:
-        raise RequestRefused("the prompt is empty", "prompt")
-    if len(asked.prompt) >= max_model_len:
-        raise RequestRefused(
-            f"a prompt of {len(asked.prompt)} tokens leaves no room within {max_model_len}", "prompt"
         )
 
 

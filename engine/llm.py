@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from engine import limits
 from engine.core import EngineCore
 from engine.generation import Choice, Generation, TextOutput, TextSink
+from engine.limits import Room, check_servable
 from engine.live import CoreRequest
 from engine.outputs import FinishReason, TokenLogprobs
 from engine.sampling import SamplingParams
@@ -100,18 +100,18 @@ class LLM:
         `params.max_tokens` is not looked at: it becomes what the request may really generate.
         Raises RequestRefused with the field at fault, as upstream names it.
         """
-        length = self.max_model_len
-        limits.check_output(max_tokens, length, max_tokens_param)
+        room = Room(self.max_model_len, max_tokens, max_tokens_param)
+        room.check_output()
         if isinstance(prompt, str):
-            limits.check_text(prompt, max_tokens, length, self.tokenizer.max_chars_per_token)
+            room.check_text(prompt, self.tokenizer.max_chars_per_token)
             prompt = self.tokenizer.encode(prompt, add_special_tokens=add_special_tokens)
-        limits.check_prompt(len(prompt), max_tokens, length)
+        room.check_prompt(len(prompt))
         default = self.defaults.get("max_tokens")
-        granted = limits.output_tokens(
-            max_tokens, len(prompt), length, None if default is None else int(default), self.ceiling
+        granted = room.granted(len(prompt), None if default is None else int(default), self.ceiling)
+        in_force = msgspec.structs.replace(params, max_tokens=granted).validate(
+            self.vocab_size, room.max_model_len
         )
-        in_force = msgspec.structs.replace(params, max_tokens=granted).validate(self.vocab_size, length)
-        limits.check_readable(prompt, self.vocab_size)
+        check_servable(prompt, room.max_model_len, self.vocab_size)
         return Prepared(tuple(prompt), in_force, priority, cache_salt)
 
     def add(
@@ -138,7 +138,7 @@ class LLM:
             priority=prepared.priority,
             cache_salt=prepared.cache_salt,
         )
-        self.core.add(asked, choice.sink(tell, self.core.abort))
+        self.core.add(asked, choice.sink(tell))
         return choice
 
     def submit(
@@ -163,7 +163,7 @@ class LLM:
         """
         loop = asyncio.get_running_loop()
         news = asyncio.Event()
-        generation = self.submit(prepared, lambda: _set_soon(loop, news), request_id)
+        generation = self.submit(prepared, lambda: set_soon(loop, news), request_id)
         try:
             while not generation.done:
                 await news.wait()
@@ -232,7 +232,7 @@ def join(index: int, outputs: Iterable[TextOutput]) -> Completed:
     )
 
 
-def _set_soon(loop: asyncio.AbstractEventLoop, news: asyncio.Event) -> None:
+def set_soon(loop: asyncio.AbstractEventLoop, news: asyncio.Event) -> None:
     """Wake the loop's side; a loop that is gone has nobody left to wake."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(news.set)

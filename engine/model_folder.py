@@ -6,15 +6,13 @@ transformers keeps its downloads, and downloaded where a hub is reachable.
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
+from engine.errors import ModelError
+from engine.shape import read_json
+
 MADE_HERE = ("smollm2-135m-instruct", "tiny-opt")
-
-
-class ModelError(Exception):
-    """A model that cannot be loaded as asked: one line, what is wrong and what to do."""
 
 
 def is_hub_name(name: str) -> bool:
@@ -48,14 +46,9 @@ def _made(folder: Path) -> str:
 def _checked(folder: Path) -> Path:
     """`folder`, if it holds a readable config.json and safetensors."""
     path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelError(f"{folder} has no config.json: it is not a model's folder") from None
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{path} cannot be read ({error}): restore the model's folder") from error
-    if not isinstance(config, dict):
-        raise ModelError(f"{path} is not a JSON object: restore the model's folder")
+    if not path.exists():
+        raise ModelError(f"{folder} has no config.json: it is not a model's folder")
+    read_json(path)
     if not any(folder.glob("*.safetensors")):
         raise ModelError(
             f"{folder} has no *.safetensors: convert its weights (save_pretrained of transformers writes them)"

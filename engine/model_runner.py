@@ -14,9 +14,10 @@ import msgspec
 import torch
 
 from engine.attention import Attention, PlainAttention, arrange
+from engine.errors import ModelError
 from engine.kernels import team
 from engine.kv_tensors import KVTensors
-from engine.model_folder import ModelError, resolve_folder
+from engine.model_folder import resolve_folder
 from engine.models import Model, family_of
 from engine.weights import DTYPES, Weights, read_config, shape_of
 from engine.wire import ModelShape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -33,3 +34,10 @@ class RequestOutput(msgspec.Struct, frozen=True):
     stop_reason: int | str | None = None
     num_cached_tokens: int = 0
     error: str | None = None
+
+
+Sink = Callable[[RequestOutput], FinishReason | None]
+"""Hears what a request's steps add, and answers why it has ended for its client; null leaves that to the core.
+
+A reason where the core has none ends the request; one where the core has another is what counts.
+"""

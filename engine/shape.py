@@ -1,16 +1,19 @@
-"""A model's shape from its `config.json` alone, so that start-up arithmetic needs neither torch nor transformers."""
+"""A model's shape from its configuration, so that start-up arithmetic needs neither torch nor transformers.
+
+The model's own code asks the same function of the configuration that transformers reads (engine/weights.py).
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from engine.errors import UsageError
+from engine.errors import ModelError, UsageError
 from engine.wire import KV_BYTES, ModelShape
 
 SHAPE_KEYS = {
@@ -30,44 +33,45 @@ class ModelFacts(msgspec.Struct, frozen=True):
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file. Raises UsageError that names the file and what is wrong with it."""
+    """A JSON object from a file of a model's folder. Raises ModelError that names the file and what is wrong with it."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror})") from error
+        raise ModelError(f"{path} cannot be read ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is not JSON", hint="restore the model's folder") from error
+        raise ModelError(f"{path} is not JSON", hint="restore the model's folder") from error
     if not isinstance(value, dict):
-        raise UsageError(f"{path} is not a JSON object", hint="restore the model's folder")
+        raise ModelError(f"{path} is not a JSON object", hint="restore the model's folder")
     return value
 
 
 def read_facts(folder: Path) -> ModelFacts:
-    """Shape and dtype of the model in `folder`.
+    """Shape and dtype of the model in `folder`. Raises ModelError."""
+    config = read_json(folder / "config.json")
+    named = str(config.get("dtype") or config.get("torch_dtype") or "float32")
+    return ModelFacts(shape_of(config.get, folder.resolve().name), named if named in KV_BYTES else "float32")
 
-    Mirrors vllm/transformers_utils/model_arch_config_convertor.py::ModelArchConfigConvertorBase. Raises UsageError.
+
+def shape_of(get: Callable[[str], Any], name: str) -> ModelShape:
+    """The shape of the model `name` whose configuration has the value `get(key)` under a key, null where it has none.
+
+    Mirrors vllm/transformers_utils/model_arch_config_convertor.py::ModelArchConfigConvertorBase. Raises ModelError.
     """
-    path = folder / "config.json"
-    config = read_json(path)
     try:
-        heads = _count(config, "num_attention_heads")
-        hidden = _count(config, "hidden_size")
-        kv_heads = _count(config, "num_key_value_heads", heads)
-        shape = ModelShape(
-            name=folder.resolve().name,
-            num_layers=_count(config, "num_hidden_layers"),
-            num_kv_heads=kv_heads,
-            head_size=_count(config, "head_dim", hidden // heads),
-            max_position=_max_position(config),
-            vocab_size=_count(config, "vocab_size"),
+        heads = _count(get, "num_attention_heads")
+        return ModelShape(
+            name=name,
+            num_layers=_count(get, "num_hidden_layers"),
+            num_kv_heads=_count(get, "num_key_value_heads", heads),
+            head_size=_count(get, "head_dim", _count(get, "hidden_size") // heads),
+            max_position=_max_position(get),
+            vocab_size=_count(get, "vocab_size"),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(
-            f"{path} is not the configuration of a decoder-only model: {error}",
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelError(
+            f"the config.json of {name} is not that of a decoder-only model: {error}",
             hint="use a model of a family in engine/models/",
         ) from error
-    named = str(config.get("dtype") or config.get("torch_dtype") or "float32")
-    return ModelFacts(shape, named if named in KV_BYTES else "float32")
 
 
 def parse_shape(text: str) -> ModelShape:
@@ -84,25 +88,30 @@ def parse_shape(text: str) -> ModelShape:
     return ModelShape(name="shape", vocab_size=1, **given)
 
 
-def _count(config: Mapping[str, Any], key: str, default: int | None = None) -> int:
+def _count(get: Callable[[str], Any], key: str, default: int | None = None) -> int:
     """A whole number of at least 1. Raises ValueError that names the key."""
-    value = config.get(key)
+    value = get(key)
     value = default if value is None else value
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{key} is {value!r}, not a whole number of at least 1")
     return value
 
 
-def _max_position(config: Mapping[str, Any]) -> int:
+def _max_position(get: Callable[[str], Any]) -> int:
     """Tokens of the longest request, the scaling of rope included.
 
     Mirrors vllm/config/model.py::_get_and_verify_max_len for one kind of rope.
     """
-    limit = _count(config, "max_position_embeddings")
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    limit = _count(get, "max_position_embeddings")
+    rope = get("rope_parameters") or get("rope_scaling") or {}
+    if not isinstance(rope, Mapping):
+        raise ValueError(f"the rope parameters are {rope!r}, not an object")
     kind = rope.get("rope_type") or rope.get("type") or "default"
     if kind in ("default", "llama3", "longrope", "su"):
         return limit
     if kind == "yarn":
         limit = int(rope.get("original_max_position_embeddings") or limit)
-    return int(limit * float(rope.get("factor") or 1.0))
+    scaled = int(limit * float(rope.get("factor") or 1.0))
+    if scaled < 1:
+        raise ValueError(f"the rope parameters leave {scaled} positions")
+    return scaled

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from engine import capacity
 from engine.capacity import PlanOk, PlanRefused
-from engine.errors import StartupError, UsageError
+from engine.errors import ModelError, StartupError, UsageError
+from engine.model_folder import resolve_folder
 from engine.options import EngineOptions
 from engine.shape import ModelFacts, read_facts, read_json
 from engine.wire import EngineConfig
@@ -96,10 +97,7 @@ def start_up_log(plan: PlanOk, config: EngineConfig) -> list[str]:
 
 
 def check_size(config: EngineConfig) -> None:
-    """Raise UsageError for a pool of more blocks than the scheduler's own tables are made for.
-
-    To be asked before `capacity.plan`, which builds a pool to count what is usable.
-    """
+    """Raise UsageError for a pool of more blocks than the scheduler's own tables are made for."""
     if num_blocks(config) > MOST_BLOCKS:
         raise UsageError(
             f"{num_blocks(config)} blocks are more than the {MOST_BLOCKS} that this engine keeps account of",
@@ -163,12 +161,7 @@ def load_llm(options: EngineOptions, progress: Callable[[str], None]) -> LLM:
 
     Raises UsageError or StartupError, before weights are read where it can be known then.
     """
-    from engine.model_folder import ModelError, resolve_folder
-
-    try:
-        folder = resolve_folder(options.model)
-    except ModelError as error:
-        raise UsageError(str(error)) from error
+    folder = resolve_folder(options.model)
     facts = read_facts(folder)
     config = options.config(facts.shape, facts.dtype)
     check_memory(config, folder)
@@ -192,7 +185,6 @@ def _load(
     try:
         from engine.core import EngineCore
         from engine.llm import LLM
-        from engine.model_folder import ModelError
         from engine.model_runner import ModelRunner
         from engine.tokenizer import Tokenizer
     except ModuleNotFoundError as error:

@@ -6,6 +6,8 @@ from bisect import bisect_left
 
 import msgspec
 
+from engine.block_pool import usable_blocks
+
 # Upper bounds in seconds, as upstream's histogram of the time to the first token has them.
 FIRST_TOKEN_BOUNDS = (
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0,
@@ -28,6 +30,7 @@ class Histogram(msgspec.Struct, frozen=True):
 class CoreStats(msgspec.Struct, frozen=True):
     """A moment of the core. Counters only grow; `kv_cache_usage` is the share of usable blocks in use, 0 to 1.
 
+    `finished`: ends by reason; those that clients asked for are not among them.
     `stalled`: something waits, and only an arrival or an abort can change that. `waiting_by_reason` has upstream's reasons: everything that waits here waits for capacity.
     """
 
@@ -76,7 +79,7 @@ class Counters:
         self, running: int, waiting: int, free_blocks: int, num_blocks: int, *, stalled: bool = False
     ) -> CoreStats:
         """The counters together with the queues and the pool as they are. `num_blocks` includes the null block."""
-        usable = num_blocks - 1
+        usable = usable_blocks(num_blocks)
         return CoreStats(
             running=running,
             waiting=waiting,

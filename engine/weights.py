@@ -13,8 +13,9 @@ from typing import Any, Final
 import torch
 from safetensors import SafetensorError, safe_open
 
+from engine import shape
+from engine.errors import ModelError
 from engine.kernels.memory import Arena
-from engine.model_folder import ModelError
 from engine.wire import ModelShape
 
 DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -45,41 +46,8 @@ def architecture_of(config: Any) -> str:
 
 
 def shape_of(config: Any, name: str) -> ModelShape:
-    """What the start-up arithmetic needs; `name` is only for messages.
-
-    Mirrors vllm/transformers_utils/model_arch_config_convertor.py::ModelArchConfigConvertorBase.
-    """
-    heads = config.num_attention_heads
-    return ModelShape(
-        name=name,
-        num_layers=config.num_hidden_layers,
-        num_kv_heads=getattr(config, "num_key_value_heads", None) or heads,
-        head_size=getattr(config, "head_dim", None) or config.hidden_size // heads,
-        max_position=_max_position(config),
-        vocab_size=config.vocab_size,
-    )
-
-
-def _max_position(config: Any) -> int:
-    """Tokens of the longest request that the positions allow, rope scaling included.
-
-    Mirrors vllm/config/model.py::_get_and_verify_max_len for a configuration with one kind of rope.
-    """
-    limit = int(config.max_position_embeddings)
-    rope = getattr(config, "rope_parameters", None) or {}
-    kind = rope.get("rope_type", "default")
-    if kind in ("default", "llama3", "longrope"):
-        return limit
-    if kind == "yarn":
-        limit = int(rope.get("original_max_position_embeddings") or limit)
-    return int(limit * float(rope.get("factor") or 1.0))
-
-
-def dtype_of(config: Any) -> str:
-    """The dtype that the weights were saved in, float32 where the configuration does not say."""
-    dtype = getattr(config, "dtype", None)
-    named = str(dtype).removeprefix("torch.") if dtype is not None else "float32"
-    return named if named in DTYPES else "float32"
+    """The shape by transformers' configuration; `name` is only for messages. See engine/shape.py::shape_of."""
+    return shape.shape_of(lambda key: getattr(config, key, None), name)
 
 
 class Weights:

@@ -14,10 +14,12 @@ from engine.cli.options import (
     add_capacity,
     add_engine,
     add_json,
+    add_model,
+    add_number,
     engine_options,
-    positive,
     verb,
 )
+from engine.cli.output import say
 from engine.errors import ExitCode, StartupError, UsageError
 from engine.throughput import IncompleteRunError, RequestRun, require_complete_request_set
 
@@ -36,18 +38,10 @@ def register(commands: Commands) -> None:
         'nullblock generate .models/smollm2-135m-instruct "The capital of France is" --max-tokens 8',
         execute,
     )
-    parser.add_argument(
-        "model", metavar="MODEL", help="a folder with config.json and *.safetensors, or a hub name"
-    )
+    add_model(parser)
     parser.add_argument("prompt", metavar="PROMPT", help="the text to continue; - reads it from stdin")
     group = parser.add_argument_group("sampling")
-    group.add_argument(
-        "--max-tokens",
-        type=positive,
-        default=16,
-        metavar="N",
-        help="tokens to generate (default: %(default)s)",
-    )
+    add_number(group, "--max-tokens", "tokens to generate (default: %(default)s)", default=16)
     group.add_argument(
         "--temperature",
         type=float,
@@ -76,9 +70,9 @@ def execute(args: argparse.Namespace) -> int:
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
-        llm = load_llm(options, _say)
+        llm = load_llm(options, say)
         try:
-            _say(f"ready after {time.perf_counter() - started:.1f} s")
+            say(f"ready after {time.perf_counter() - started:.1f} s")
             return _generate(args, llm, prompt)
         finally:
             llm.stop()
@@ -106,7 +100,7 @@ def _generate(args: argparse.Namespace, llm: LLM, prompt: str) -> int:
         rate = require_complete_request_set([run], 1).tokens_per_second(seconds)
     except IncompleteRunError as error:
         raise StartupError(str(error)) from error
-    _say(f"{len(choice.token_ids)} tokens in {seconds:.2f} s, {rate:.1f} a second, prefill included")
+    say(f"{len(choice.token_ids)} tokens in {seconds:.2f} s, {rate:.1f} a second, prefill included")
     return ExitCode.OK
 
 
@@ -155,7 +149,3 @@ def _print_json(prepared: Prepared, choice: Completed) -> None:
         "usage": {"prompt_tokens": len(prepared.prompt), "completion_tokens": len(choice.token_ids)},
     }
     print(msgspec.json.encode(value).decode())
-
-
-def _say(line: str) -> None:
-    print(f"nullblock: {line}", file=sys.stderr)

@@ -7,17 +7,16 @@ inside `execute`, so that `nullblock --help` stays fast and `nullblock plan` nee
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
+from engine.cli import generate, plan, serve
 from engine.errors import EngineError, ExitCode
 
-VERBS = ("generate", "serve", "plan")
+VERBS = (generate, serve, plan)
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,9 +37,7 @@ def build_parser() -> Parser:
         dest="verb", metavar="VERB", required=True, parser_class=Parser, title="verbs"
     )
     for verb in VERBS:
-        name = f"engine.cli.{verb}"
-        if importlib.util.find_spec(name) is not None:
-            importlib.import_module(name).register(commands)
+        verb.register(commands)
     return parser
 
 

@@ -33,6 +33,19 @@ def verb(
     return parser
 
 
+def add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "model", metavar="MODEL", help="a folder with config.json and *.safetensors, or a hub name"
+    )
+
+
+def add_number(
+    group: Any, flag: str, help_: str, *, kind: Callable[[str], int] | None = None, default: int | None = None
+) -> None:
+    """A flag that takes a whole number, of at least 1 unless `kind` says otherwise."""
+    group.add_argument(flag, type=kind or positive, default=default, metavar="N", help=help_)
+
+
 def add_capacity(parser: argparse.ArgumentParser) -> None:
     """What the start-up arithmetic depends on."""
     group = parser.add_argument_group("capacity")
@@ -46,45 +59,31 @@ def add_capacity(parser: argparse.ArgumentParser) -> None:
         metavar="N|auto",
         help="tokens of prompt and output together (default: auto, what fits)",
     )
-    group.add_argument(
-        "--block-size",
-        type=positive,
-        default=DEFAULTS.block_size,
-        metavar="N",
-        help="tokens a block (default: %(default)s)",
-    )
-    group.add_argument(
+    add_number(group, "--block-size", "tokens a block (default: %(default)s)", default=DEFAULTS.block_size)
+    add_number(
+        group,
         "--num-gpu-blocks-override",
-        type=positive,
-        metavar="N",
-        help="blocks of the pool, the null block included (default: what the memory holds)",
+        "blocks of the pool, the null block included (default: what the memory holds)",
     )
-    group.add_argument(
-        "--kv-cache-memory-bytes",
-        type=positive,
-        metavar="N",
-        help=f"bytes of the pool (default: {DEFAULT_KV_BYTES})",
-    )
-    group.add_argument(
+    add_number(group, "--kv-cache-memory-bytes", f"bytes of the pool (default: {DEFAULT_KV_BYTES})")
+    add_number(
+        group,
         "--max-num-seqs",
-        type=positive,
+        "requests that run at once (default: %(default)s)",
         default=DEFAULTS.max_num_seqs,
-        metavar="N",
-        help="requests that run at once (default: %(default)s)",
     )
-    group.add_argument(
+    add_number(
+        group,
         "--max-num-batched-tokens",
-        type=positive,
+        "tokens a step (default: %(default)s)",
         default=DEFAULTS.max_num_batched_tokens,
-        metavar="N",
-        help="tokens a step (default: %(default)s)",
     )
-    group.add_argument(
+    add_number(
+        group,
         "--long-prefill-token-threshold",
-        type=natural,
+        "tokens of one prompt a step, 0 for no limit (default: 0)",
+        kind=natural,
         default=0,
-        metavar="N",
-        help="tokens of one prompt a step, 0 for no limit (default: 0)",
     )
     group.add_argument(
         "--policy",

@@ -7,7 +7,17 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from engine.cli.options import Commands, add_capacity, add_engine, engine_options, json_object, natural, verb
+from engine.cli.options import (
+    Commands,
+    add_capacity,
+    add_engine,
+    add_model,
+    engine_options,
+    json_object,
+    natural,
+    verb,
+)
+from engine.cli.output import say
 from engine.errors import ExitCode, StartupError, UsageError
 
 if TYPE_CHECKING:
@@ -28,9 +38,7 @@ def register(commands: Commands) -> None:
         "nullblock serve .models/smollm2-135m-instruct --port 8000",
         execute,
     )
-    parser.add_argument(
-        "model", metavar="MODEL", help="a folder with config.json and *.safetensors, or a hub name"
-    )
+    add_model(parser)
     group = parser.add_argument_group("server")
     group.add_argument(
         "--host", default="127.0.0.1", metavar="HOST", help="address to listen on (default: %(default)s)"
@@ -76,6 +84,8 @@ def register(commands: Commands) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
+    import asyncio
+
     _log_to_stderr()
     options = _options(args)
     try:
@@ -89,21 +99,15 @@ def execute(args: argparse.Namespace) -> int:
         lifecycle.end_on_signal()
         from engine.startup import load_llm
 
-        llm = load_llm(options, _say)
+        llm = load_llm(options, say)
         try:
-            _serve(args, llm, held)
+            asyncio.run(_life(args, llm, held))
         finally:
             llm.stop()
     finally:
         held.close()
-    _say("ended")
+    say("ended")
     lifecycle.exit_now(ExitCode.OK)
-
-
-def _serve(args: argparse.Namespace, llm: LLM, held: socket.socket) -> None:
-    import asyncio
-
-    asyncio.run(_life(args, llm, held))
 
 
 async def _life(args: argparse.Namespace, llm: LLM, held: socket.socket) -> None:
@@ -118,7 +122,7 @@ async def _life(args: argparse.Namespace, llm: LLM, held: socket.socket) -> None
     life = Life(app, held, flights, args.shutdown_timeout, not args.disable_uvicorn_access_log)
     host, number = held.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    await life.run(lambda: _say(f"serving {served.names[0]} on http://{shown}:{number} (API: /docs)"))
+    await life.run(lambda: say(f"serving {served.names[0]} on http://{shown}:{number} (API: /docs)"))
 
 
 def _options(args: argparse.Namespace) -> EngineOptions:
@@ -186,7 +190,3 @@ def port(text: str) -> int:
     if number > HIGHEST_PORT:
         raise argparse.ArgumentTypeError(f"takes a port of at most {HIGHEST_PORT}, not {text!r}")
     return number
-
-
-def _say(line: str) -> None:
-    print(f"nullblock: {line}", file=sys.stderr, flush=True)

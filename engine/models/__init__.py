@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-from engine.model_folder import ModelError
+from engine.errors import ModelError
 from engine.weights import Weights, architecture_of
 
 Attend = Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor]

@@ -7,8 +7,8 @@ from typing import Final, Protocol
 import torch
 import torch.nn.functional as F
 
+from engine.errors import ModelError
 from engine.kernels import team
-from engine.model_folder import ModelError
 from engine.models.linear import Map
 
 # An MLP takes this many rows at a time, so that what lies between its maps stays in the cache.

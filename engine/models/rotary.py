@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from engine.errors import ModelError
 from engine.kernels import team
-from engine.model_folder import ModelError
 from engine.weights import shape_of
 
 

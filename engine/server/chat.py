@@ -13,11 +13,12 @@ import msgspec
 from fastapi import Request, Response
 
 from engine.generation import TextOutput
+from engine.limits import Room
 from engine.outputs import TokenLogprobs
 from engine.server import messages
 from engine.server.fields import Endpoint, refuse_unsupported
 from engine.server.logprobs import TokenTexts, chat_logprobs, prompt_logprobs
-from engine.server.prompts import Room, from_text
+from engine.server.prompts import reader
 from engine.server.requests import ChatBody
 from engine.server.responses import (
     Chat,
@@ -72,18 +73,11 @@ def _conversation(service: Service, body: ChatBody) -> Conversation:
 
 def _asked(service: Service, body: ChatBody, text: str) -> Asked:
     wanted = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
-    room = Room(
-        max_model_len=service.backend.max_model_len,
-        requested=wanted or 0,
-        param="max_tokens" if body.max_completion_tokens is None else "max_completion_tokens",
-        truncate=body.truncate_prompt_tokens,
-        side=body.truncation_side,
-        add_special_tokens=body.add_special_tokens,
-    )
-    room.check()
-    prompt = from_text(text, room, service.backend.tokenizer)
+    param = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
+    room = Room(service.backend.max_model_len, wanted, param)
+    prompt = reader(body, room, service.backend.tokenizer).from_text(text)
     of_prompt = body.top_logprobs if body.prompt_logprobs is None and body.echo else body.prompt_logprobs
-    return service.ask(body, prompt, wanted, body.top_logprobs if body.logprobs else None, of_prompt)
+    return service.ask(body, prompt, room, body.top_logprobs if body.logprobs else None, of_prompt)
 
 
 async def _whole(service: Service, body: ChatBody, conversation: Conversation, name: str) -> Response:
@@ -101,7 +95,6 @@ async def _whole(service: Service, body: ChatBody, conversation: Conversation, n
         )
         for choice in completed
     ]
-    of_prompt = completed[-1].prompt_logprobs
     response = Chat(
         id=name,
         created=created,
@@ -109,9 +102,7 @@ async def _whole(service: Service, body: ChatBody, conversation: Conversation, n
         choices=choices,
         system_fingerprint=service.served.fingerprint,
         usage=usage(len(prompt.token_ids), sum(len(choice.token_ids) for choice in completed), whole=True),
-        prompt_logprobs=None
-        if of_prompt is None
-        else prompt_logprobs(of_prompt, TokenTexts(service.backend.tokenizer, as_ids=False)),
+        prompt_logprobs=prompt_logprobs(completed[-1].prompt_logprobs, service.backend.tokenizer),
         prompt_token_ids=prompt.token_ids if body.return_token_ids else None,
         prompt_text=service.prompt_text(prompt) if body.return_prompt_text else None,
     )

@@ -12,13 +12,14 @@ import msgspec
 from fastapi import Request, Response
 
 from engine.generation import TextOutput
+from engine.limits import Room
 from engine.llm import Completed
 from engine.outputs import TokenLogprobs
 from engine.sampling import RequestRefused
 from engine.server import logprobs as formats
 from engine.server.fields import Endpoint, refuse_unsupported
 from engine.server.logprobs import TokenTexts
-from engine.server.prompts import Prompt, Room, from_ids, from_text
+from engine.server.prompts import Prompt, reader
 from engine.server.requests import CompletionBody
 from engine.server.responses import (
     Completion,
@@ -47,27 +48,19 @@ async def complete(service: Service, body: CompletionBody, request: Request) -> 
 
 
 def _prompts(service: Service, body: CompletionBody) -> list[Prompt]:
-    room = Room(
-        max_model_len=service.backend.max_model_len,
-        requested=body.max_tokens or 0,
-        truncate=body.truncate_prompt_tokens,
-        side=body.truncation_side,
-        add_special_tokens=body.add_special_tokens,
-    )
-    room.check()
+    read = reader(body, _room(service, body), service.backend.tokenizer)
     given = body.prompt
     if isinstance(given, str):
-        return [from_text(given, room, service.backend.tokenizer)]
+        return [read.from_text(given)]
     if not given:
         raise RequestRefused("the list of prompts is empty")
     if isinstance(given[0], int):
-        return [from_ids(given, room)]
-    return [
-        from_text(prompt, room, service.backend.tokenizer)
-        if isinstance(prompt, str)
-        else from_ids(prompt, room)
-        for prompt in given
-    ]
+        return [read.from_ids(given)]
+    return [read.from_text(prompt) if isinstance(prompt, str) else read.from_ids(prompt) for prompt in given]
+
+
+def _room(service: Service, body: CompletionBody) -> Room:
+    return Room(service.backend.max_model_len, body.max_tokens)
 
 
 def _asked(service: Service, body: CompletionBody, prompt: Prompt) -> Asked:
@@ -75,7 +68,7 @@ def _asked(service: Service, body: CompletionBody, prompt: Prompt) -> Asked:
     return service.ask(
         body,
         prompt,
-        body.max_tokens,
+        _room(service, body),
         body.logprobs,
         of_prompt,
         at_least=1 if _only_prompt(body) else None,
@@ -111,24 +104,25 @@ async def _whole(service: Service, body: CompletionBody, asked: Sequence[Asked],
 
 
 def _choice(service: Service, body: CompletionBody, prompt: Prompt, choice: Completed) -> CompletionChoice:
-    texts = _Texts(service, body)
-    text, logprobs = choice.text, choice.logprobs
-    if body.echo:
-        before = "" if body.return_token_ids else service.prompt_text(prompt)
-        text = before if _only_prompt(body) else before + text
-    of_prompt = choice.prompt_logprobs
+    echo = bool(body.echo)
     return CompletionChoice(
         index=choice.index,
-        text=text,
-        logprobs=texts.logprobs(prompt, of_prompt, logprobs, choice.text, echo=bool(body.echo)),
+        text=_echoed(service, body, prompt, choice.text) if echo else choice.text,
+        logprobs=_Texts(service, body).logprobs(
+            prompt, choice.prompt_logprobs, choice.logprobs, choice.text, echo=echo
+        ),
         finish_reason=choice.finish_reason,
         stop_reason=choice.stop_reason,
         token_ids=choice.token_ids if body.return_token_ids else None,
-        prompt_logprobs=None
-        if of_prompt is None
-        else formats.prompt_logprobs(of_prompt, TokenTexts(service.backend.tokenizer, as_ids=False)),
+        prompt_logprobs=formats.prompt_logprobs(choice.prompt_logprobs, service.backend.tokenizer),
         prompt_token_ids=prompt.token_ids if body.return_token_ids else None,
     )
+
+
+def _echoed(service: Service, body: CompletionBody, prompt: Prompt, text: str) -> str:
+    """Prompt and text, or what of them is wanted; a client that wants ids has the prompt in them."""
+    before = "" if body.return_token_ids else service.prompt_text(prompt)
+    return before if _only_prompt(body) else before + text
 
 
 class _Texts:
@@ -214,10 +208,6 @@ class _Stream:
     def _choice(self, piece: TextOutput, prompt: Prompt, first: bool) -> CompletionChunkChoice:
         body = self._body
         echo = bool(body.echo) and first
-        text = piece.text
-        if echo:
-            before = "" if body.return_token_ids else self._service.prompt_text(prompt)
-            text = before if _only_prompt(body) else before + text
         if piece.index not in self._texts:
             self._texts[piece.index] = _Texts(self._service, body)
         logprobs = self._texts[piece.index].logprobs(
@@ -225,7 +215,7 @@ class _Stream:
         )
         return CompletionChunkChoice(
             index=piece.index,
-            text=text,
+            text=_echoed(self._service, body, prompt, piece.text) if echo else piece.text,
             logprobs=logprobs,
             finish_reason=piece.finish_reason,
             stop_reason=piece.stop_reason,

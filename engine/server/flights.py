@@ -15,7 +15,7 @@ from types import TracebackType
 import msgspec
 
 from engine.generation import Generation, TextOutput
-from engine.llm import Prepared
+from engine.llm import Prepared, set_soon
 from engine.server.backend import Backend
 from engine.server.errors import internal, shutting_down
 
@@ -79,9 +79,8 @@ class Flight:
         self._news.set()
 
     def _wake(self) -> None:
-        """Called from the engine's thread; a loop that is gone has nobody left to wake."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._news.set)
+        """Called from the engine's thread."""
+        set_soon(self._loop, self._news)
 
     def _taken(self) -> list[TextOutput]:
         """One output at most a choice, joined from all that came since the last call."""

@@ -123,8 +123,13 @@ def chat_logprobs(entries: Sequence[TokenLogprobs], wanted: int, texts: TokenTex
     return ChatLogprobs(content)
 
 
-def prompt_logprobs(entries: Sequence[TokenLogprobs | None], texts: TokenTexts) -> PromptLogprobs:
-    """The format of prompt logprobs: token id to logprob, rank and text at each position."""
+def prompt_logprobs(
+    entries: Sequence[TokenLogprobs | None] | None, tokenizer: TextTokenizer
+) -> PromptLogprobs | None:
+    """The format of prompt logprobs: token id to logprob, rank and text at each position; null for none."""
+    if entries is None:
+        return None
+    texts = TokenTexts(tokenizer, as_ids=False)
     positions: PromptLogprobs = []
     for entry in entries:
         if entry is None:

@@ -15,7 +15,9 @@ from prometheus_client.registry import Collector
 from engine.server.backend import Backend
 from engine.stats import CoreStats, Histogram
 
+Kind = type[GaugeMetricFamily] | type[CounterMetricFamily]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+NEVER = {"repetition": 0}  # upstream's reasons that a request cannot end by here
 
 
 class EngineMetrics(Collector):
@@ -39,21 +41,21 @@ class EngineMetrics(Collector):
         )
 
     def _gauges(self, stats: CoreStats) -> Iterator[Metric]:
-        yield self._gauge("vllm:num_requests_running", "Requests in the running list", stats.running)
-        yield self._gauge("vllm:num_requests_waiting", "Requests in the waiting queue", stats.waiting)
-        why = GaugeMetricFamily(
+        gauge = GaugeMetricFamily
+        yield self._one(gauge, "vllm:num_requests_running", "Requests in the running list", stats.running)
+        yield self._one(gauge, "vllm:num_requests_waiting", "Requests in the waiting queue", stats.waiting)
+        yield self._by(
+            gauge,
             "vllm:num_requests_waiting_by_reason",
             "Requests in the waiting queue, by what they wait for",
-            labels=[*self._labels, "reason"],
+            "reason",
+            stats.waiting_by_reason,
         )
-        for reason, count in stats.waiting_by_reason.items():
-            why.add_metric([*self._labels.values(), reason], count)
-        yield why
-        yield self._gauge("vllm:kv_cache_usage_perc", "Share of blocks in use, 0 to 1", stats.kv_cache_usage)
-        info = {**self._labels, **self._cache_info}
-        cache = GaugeMetricFamily("vllm:cache_config_info", "The KV cache's configuration", labels=list(info))
-        cache.add_metric(list(info.values()), 1)
-        yield cache
+        usage = "Share of blocks in use, 0 to 1"
+        yield self._one(gauge, "vllm:kv_cache_usage_perc", usage, stats.kv_cache_usage)
+        yield self._one(
+            gauge, "vllm:cache_config_info", "The KV cache's configuration", 1, labels=self._cache_info
+        )
 
     def _counters(self, stats: CoreStats) -> Iterator[Metric]:
         counted = {
@@ -66,21 +68,29 @@ class EngineMetrics(Collector):
             "vllm:generation_tokens": ("Tokens generated", stats.generation_tokens),
         }
         for name, (text, value) in counted.items():
-            family = CounterMetricFamily(name, text, labels=list(self._labels))
-            family.add_metric(list(self._labels.values()), value)
-            yield family
-        ended = CounterMetricFamily(
+            yield self._one(CounterMetricFamily, name, text, value)
+        yield self._by(
+            CounterMetricFamily,
             "vllm:request_success",
             "Requests that ended, by reason",
-            labels=[*self._labels, "finished_reason"],
+            "finished_reason",
+            stats.finished | NEVER,
         )
-        for reason, count in stats.finished.items():
-            ended.add_metric([*self._labels.values(), reason], count)
-        yield ended
 
-    def _gauge(self, name: str, text: str, value: float) -> Metric:
-        family = GaugeMetricFamily(name, text, labels=list(self._labels))
-        family.add_metric(list(self._labels.values()), value)
+    def _one(
+        self, kind: Kind, name: str, text: str, value: float, *, labels: Mapping[str, str] | None = None
+    ) -> Metric:
+        """A metric of one sample, which has `labels` besides the usual ones."""
+        every = {**self._labels, **(labels or {})}
+        family = kind(name, text, labels=list(every))
+        family.add_metric(list(every.values()), value)
+        return family
+
+    def _by(self, kind: Kind, name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+        """A metric with a sample for each value of one label more."""
+        family = kind(name, text, labels=[*self._labels, label])
+        for key, value in values.items():
+            family.add_metric([*self._labels.values(), key], value)
         return family
 
     def _histogram(self, name: str, text: str, histogram: Histogram) -> Metric:

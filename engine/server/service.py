@@ -10,8 +10,9 @@ from typing import Literal
 
 import msgspec
 
-from engine import __version__, limits
+from engine import __version__
 from engine.generation import TextOutput
+from engine.limits import Room, check_servable
 from engine.llm import Completed, Prepared, join
 from engine.sampling import SamplingParams
 from engine.server import params
@@ -19,7 +20,7 @@ from engine.server.backend import Backend
 from engine.server.errors import unknown_model
 from engine.server.flights import Flight, Flights
 from engine.server.params import Defaults
-from engine.server.prompts import Prompt, check_servable
+from engine.server.prompts import Prompt
 from engine.server.requests import ChatBody, CompletionBody
 
 
@@ -67,7 +68,7 @@ class Service:
         self,
         body: CompletionBody | ChatBody,
         prompt: Prompt,
-        requested: int | None,
+        room: Room,
         logprobs: int | None,
         prompt_logprobs: int | None,
         *,
@@ -78,10 +79,7 @@ class Service:
         Raises RequestRefused for what is wrong whatever the model is.
         """
         defaults = self.served.defaults
-        length = self.backend.max_model_len
-        granted = limits.output_tokens(
-            requested, len(prompt.token_ids), length, defaults.max_tokens, defaults.ceiling
-        )
+        granted = room.granted(len(prompt.token_ids), defaults.max_tokens, defaults.ceiling)
         sampling = params.early(
             body,
             granted if at_least is None else at_least,
@@ -89,7 +87,7 @@ class Service:
             logprobs,
             prompt_logprobs,
             self.backend.vocab_size,
-            length,
+            room.max_model_len,
         )
         return Asked(prompt, sampling)
 
@@ -99,7 +97,7 @@ class Service:
         prepared = []
         for request in asked:
             sampling = request.params.validate(vocab, length)
-            check_servable(request.prompt, length, vocab)
+            check_servable(request.prompt.token_ids, length, vocab)
             prepared.append(Prepared(request.prompt.token_ids, sampling, body.priority, body.cache_salt))
         return Flight(self.flights, prepared, request_id)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine.block_pool import BlockPool
 from tests.engine.scenes import BLOCK_BYTES, MODEL, plan
 
 RESERVE = {"null-block-capacity": "reserve"}
@@ -43,6 +44,20 @@ def test_a_block_holds_keys_and_values_of_its_tokens_in_every_layer() -> None:
     actual = plan(model=model, dtype="bfloat16", block_size=128)
 
     assert actual["bytes_per_block"] == 2 * 8 * 128 * 2 * 128 * 28
+
+
+@pytest.mark.parametrize("num_blocks", [1, 2, 4, 1000])
+@pytest.mark.parametrize("caching", [True, False])
+def test_usable_is_what_a_pool_of_that_many_blocks_has_free(num_blocks: int, caching: bool) -> None:
+    actual = plan(num_blocks=num_blocks, enable_prefix_caching=caching)
+
+    assert actual["usable_blocks"] == BlockPool(num_blocks, caching).num_free_blocks
+
+
+def test_a_pool_that_no_memory_could_hold_is_planned_by_arithmetic() -> None:
+    actual = plan(num_blocks=1 << 60)
+
+    assert actual["usable_blocks"] == (1 << 60) - 1
 
 
 @pytest.mark.parametrize(

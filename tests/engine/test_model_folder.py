@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.model_folder import ModelError, is_hub_name, resolve_folder
+from engine.errors import ModelError
+from engine.model_folder import is_hub_name, resolve_folder
 
 
 def refusal(name: str) -> str:
@@ -69,7 +70,7 @@ def test_folders_and_files_that_hold_no_model(tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
     assert "no *.safetensors" in refusal(str(folder))
     (folder / "config.json").write_text("{")
-    assert "cannot be read" in refusal(str(folder))
+    assert "config.json is not JSON" in refusal(str(folder))
     (folder / "config.json").write_text("[]")
     assert "not a JSON object" in refusal(str(folder))
     (folder / "config.json").unlink()
@@ -79,7 +80,7 @@ def test_folders_and_files_that_hold_no_model(tmp_path: Path) -> None:
 def test_a_wrong_path_is_known_without_torch(tmp_path: Path) -> None:
     script = (
         "import sys\nfor name in ('torch', 'transformers', 'huggingface_hub'): sys.modules[name] = None\n"
-        "from engine.model_folder import ModelError, resolve_folder\n"
+        "from engine.errors import ModelError\nfrom engine.model_folder import resolve_folder\n"
         f"try: resolve_folder({str(tmp_path / 'none')!r})\nexcept ModelError as error: print(error)\n"
     )
 

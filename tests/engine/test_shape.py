@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.errors import UsageError
+from engine.errors import ModelError, UsageError
 from engine.shape import parse_shape, read_facts
 from engine.wire import ModelShape
 
@@ -56,10 +56,20 @@ def test_rope_scaling_moves_the_limit(tmp_path: Path, rope: dict[str, Any], limi
     assert read_facts(model(tmp_path, rope_scaling=rope)).shape.max_position == limit
 
 
+@pytest.mark.parametrize(
+    "rope",
+    ["linear", ["linear"], {"rope_type": "linear", "factor": "x"}, {"rope_type": "linear", "factor": [2]},
+     {"rope_type": "linear", "factor": -1.0}, {"rope_type": "linear", "factor": 1e308}],
+)  # fmt: skip
+def test_a_scaling_of_rope_that_cannot_be_is_refused(tmp_path: Path, rope: Any) -> None:
+    with pytest.raises(ModelError, match="decoder-only"):
+        read_facts(model(tmp_path, rope_scaling=rope))
+
+
 @pytest.mark.parametrize("key", ["hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size"])
 @pytest.mark.parametrize("value", [None, 0, -1, "9", True])
 def test_a_number_that_cannot_be_is_named(tmp_path: Path, key: str, value: Any) -> None:
-    with pytest.raises(UsageError, match=key) as refusal:
+    with pytest.raises(ModelError, match=key) as refusal:
         read_facts(model(tmp_path, **{key: value}))
 
     assert "\n" not in str(refusal.value)
@@ -69,12 +79,12 @@ def test_a_number_that_cannot_be_is_named(tmp_path: Path, key: str, value: Any) 
 def test_a_file_that_is_no_configuration(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.json").write_text(text)
 
-    with pytest.raises(UsageError, match="JSON"):
+    with pytest.raises(ModelError, match="JSON"):
         read_facts(tmp_path)
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(ModelError, match="cannot be read"):
         read_facts(tmp_path / "nowhere")
 
 

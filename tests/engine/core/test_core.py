@@ -6,15 +6,17 @@ import random
 import re
 import threading
 import time
+from collections import Counter
 
 import pytest
 
+from engine import execution
 from engine.core import STOP_SECONDS
 from engine.live import CoreRequest
-from engine.outputs import RequestOutput
+from engine.outputs import FinishReason, RequestOutput
 from engine.sampling import SamplingParams
 from engine.scheduler import Scheduler
-from tests.engine.core.fakes import SECONDS, VOCAB, Heard, greedy, scene
+from tests.engine.core.fakes import SECONDS, VOCAB, Heard, greedy, logits_of, scene
 
 
 def prompt(length: int, seed: int = 0) -> list[int]:
@@ -208,6 +210,28 @@ def test_a_sink_that_raises_loses_only_its_own_request() -> None:
         assert s.core.stats().finished == {"stop": 0, "length": 1, "abort": 1, "error": 0}
 
 
+@pytest.mark.parametrize(("answers_at", "max_tokens"), [(3, 500), (3, 3), (1, 500)])
+def test_a_sink_that_answers_a_reason_ends_the_request_and_that_reason_counts(
+    answers_at: int, max_tokens: int
+) -> None:
+    """Also where the core ends the request by its length on the very token that the sink ends it on."""
+    outputs: list[RequestOutput] = []
+
+    def stops(output: RequestOutput) -> FinishReason | None:
+        outputs.append(output)
+        return "stop" if len(outputs) == answers_at else None
+
+    with scene() as s:
+        params = SamplingParams(temperature=0.0, max_tokens=max_tokens, ignore_eos=True)
+        s.core.add(CoreRequest("stops", tuple(prompt(5)), params), stops)
+        s.add("good", prompt(5, 3), max_tokens=50).wait()
+
+        assert s.core.drain(SECONDS)
+        assert len(outputs) == answers_at
+        assert s.core.stats().finished == {"stop": 1, "length": 1, "abort": 0, "error": 0}
+        assert s.core.stats().free_blocks == s.plan.usable_blocks
+
+
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
@@ -256,6 +280,35 @@ def test_eos_stop_ids_and_min_tokens_end_a_request_as_upstream_does() -> None:
     assert told[0] not in held.tokens[:6]
 
 
+def test_prompt_logits_are_asked_for_in_bounded_parts_and_say_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three requests of one step, the last of which finds the blocks of the first in the cache in that very step."""
+    monkeypatch.setattr(execution, "MOST_PROMPT_LOGITS", 16)
+    long, other = prompt(50, 1), prompt(37, 2)
+    with scene() as s:
+        s.runner.gate.clear()
+        s.add("first", prompt(5))
+        assert s.runner.entered.wait(SECONDS)
+        scored = [s.add(f"s{i}", ids, prompt_logprobs=0) for i, ids in enumerate((long, other))]
+        finds = s.add("finds", [*long[:48], 1, 2])
+        s.runner.gate.set()
+
+        assert finds.wait().tokens == greedy([*long[:48], 1, 2], 4)
+        assert finds.outputs[0].num_cached_tokens == 48
+        for heard, ids in zip(scored, (long, other), strict=True):
+            assert heard.wait().tokens == greedy(ids, 4)
+            entries = heard.outputs[0].prompt_logprobs
+            assert entries is not None
+            assert (entries[0], len(entries)) == (None, len(ids))
+            assert [entry.logprob for entry in entries[1:] if entry] == pytest.approx(
+                [float(logits_of(ids[:i]).log_softmax(-1)[ids[i]]) for i in range(1, len(ids))]
+            )
+        asked = [sum(len(row.token_ids) for row in rows if row.prompt_logits) for rows in s.runner.steps]
+        assert sum(asked) == 50 + 37
+        assert max(asked) <= 16 + 1
+
+
 def test_threads_may_add_and_abort_at_will() -> None:
     """Four threads, 25 requests each, every third aborted at some time: each has exactly one end."""
     heard: dict[str, Heard] = {}
@@ -279,8 +332,9 @@ def test_threads_may_add_and_abort_at_will() -> None:
         stats = s.core.stats()
 
     assert len(heard) == 100
-    assert {one.wait().reason for one in heard.values()} <= {"length", "abort"}
-    assert sum(stats.finished.values()) == 100
+    ends = Counter(one.wait().reason for one in heard.values())
+    assert ends.keys() == {"length", "abort"}
+    assert stats.finished == {"stop": 0, "length": ends["length"], "abort": 0, "error": 0}
     assert (stats.free_blocks, stats.running, stats.waiting) == (19, 0, 0)
     assert stats.time_to_first_token.total <= 100
 

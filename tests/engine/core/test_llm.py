@@ -164,11 +164,12 @@ def test_a_stream_that_is_left_is_aborted(llm: LLM) -> None:
             break
         await stream.aclose()
 
-    before = llm.stats().finished["abort"]
+    before = llm.stats()
     asyncio.run(leave())
 
     assert llm.drain(20)
-    assert llm.stats().finished["abort"] == before + 2
+    assert llm.stats().generation_tokens < before.generation_tokens + 1800
+    assert llm.stats().finished == before.finished
     assert llm.stats().free_blocks == 63
 
 

@@ -12,7 +12,8 @@ pytestmark = pytest.mark.model
 
 SCRIPT = """
 import sys
-from engine.model_folder import ModelError, resolve_folder
+from engine.errors import ModelError
+from engine.model_folder import resolve_folder
 try:
     print(resolve_folder(sys.argv[1]))
 except ModelError as error:

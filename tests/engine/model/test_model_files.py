@@ -10,8 +10,9 @@ import pytest
 from transformers import AutoTokenizer
 
 from engine import model_files
+from engine.errors import ModelError
 from engine.model_files import main, make
-from engine.model_folder import ModelError, resolve_folder
+from engine.model_folder import resolve_folder
 
 pytestmark = pytest.mark.model
 

@@ -12,9 +12,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.model_folder import ModelError
+from engine.errors import ModelError
 from engine.model_runner import ModelRunner, Row
-from engine.weights import dtype_of, read_config, shape_of
+from engine.shape import read_facts
+from engine.weights import read_config, shape_of
 
 pytestmark = pytest.mark.model
 
@@ -144,11 +145,9 @@ def test_cuda_where_there_is_none(folder_of: FolderOf) -> None:
 def test_the_shape_for_the_start_up_arithmetic(
     copy_of: Callable[..., Path], rope: dict[str, Any], limit: int
 ) -> None:
-    shape = shape_of(read_config(copy_of("llama", rope_parameters=rope)), "llama")
+    folder = copy_of("llama", rope_parameters=rope)
+    shape = shape_of(read_config(folder), "copy")
 
+    assert shape == read_facts(folder).shape
     assert (shape.num_layers, shape.num_kv_heads, shape.head_size) == (3, 2, 16)
     assert (shape.max_position, shape.vocab_size) == (limit, 384)
-
-
-def test_the_dtype_that_weights_were_saved_in(copy_of: Callable[..., Path]) -> None:
-    assert dtype_of(read_config(copy_of("llama", dtype="bfloat16"))) == "bfloat16"

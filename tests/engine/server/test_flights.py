@@ -121,8 +121,8 @@ def test_a_flight_that_is_cancelled_gives_its_blocks_back() -> None:
 
         stats = made.core.stats()
         assert (stats.running, stats.waiting, stats.free_blocks) == (0, 0, made.plan.usable_blocks)
-        assert stats.finished["abort"] == 1
         assert stats.generation_tokens < 900
+        assert set(stats.finished.values()) == {0}
 
 
 def test_a_reader_that_is_slow_finds_everything_joined() -> None:
