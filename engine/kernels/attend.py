@@ -50,10 +50,16 @@ def _scale(x: Any, factor: Any, size: Any) -> None:
 
 
 @inlined
-def _add_four(out: Any, size: Any, p: Any, at: Any, v0: Any, v1: Any, v2: Any, v3: Any) -> None:
-    p0, p1, p2, p3 = p[at], p[at + 1], p[at + 2], p[at + 3]
+def _add_eight(out: Any, size: Any, p: Any, slot: Any, block: Any, at: Any, step: Any) -> None:
+    p0, p1, p2, p3 = p[slot], p[slot + 1], p[slot + 2], p[slot + 3]
+    p4, p5, p6, p7 = p[slot + 4], p[slot + 5], p[slot + 6], p[slot + 7]
+    v0, v1, v2, v3 = block[at], block[at + step], block[at + 2 * step], block[at + 3 * step]
+    at += 4 * step
+    v4, v5, v6, v7 = block[at], block[at + step], block[at + 2 * step], block[at + 3 * step]
     for i in range(size):
-        out[i] += (p0 * wide(v0[i]) + p1 * wide(v1[i])) + (p2 * wide(v2[i]) + p3 * wide(v3[i]))
+        low = (p0 * wide(v0[i]) + p1 * wide(v1[i])) + (p2 * wide(v2[i]) + p3 * wide(v3[i]))
+        high = (p4 * wide(v4[i]) + p5 * wide(v5[i])) + (p6 * wide(v6[i]) + p7 * wide(v7[i]))
+        out[i] += low + high
 
 
 @inlined
@@ -81,27 +87,39 @@ def _highest(scores: Any, count: Any, highest: Any) -> Any:
 
 @inlined
 def _take_block(
-    block: Any, count: Any, head: Any, q: Any, acc: Any, scores: Any, top: Any, sums: Any, size: Any
+    block: Any,
+    kv_heads: Any,
+    count: Any,
+    head: Any,
+    q: Any,
+    acc: Any,
+    scores: Any,
+    top: Any,
+    sums: Any,
+    size: Any,
 ) -> None:
-    """One KV head's part of a block: `block [slots, 2, kv_heads, head_size]`, `q` and `acc` `[group, head_size]`."""
+    """One KV head's part of a block, `[slots * 2 * kv_heads, head_size]`; `q` and `acc` are `[group, head_size]`."""
+    step = 2 * kv_heads
     for g in range(q.shape[0]):
         query = q[g]
-        slot = 0
+        slot, at = 0, head
         while slot + 4 <= count:
             _dot_four(
                 scores,
                 slot,
                 size,
                 query,
-                block[slot, 0, head],
-                block[slot + 1, 0, head],
-                block[slot + 2, 0, head],
-                block[slot + 3, 0, head],
+                block[at],
+                block[at + step],
+                block[at + 2 * step],
+                block[at + 3 * step],
             )
             slot += 4
+            at += 4 * step
         while slot < count:
-            scores[slot] = _dot(query, block[slot, 0, head], size)
+            scores[slot] = _dot(query, block[at], size)
             slot += 1
+            at += step
         highest = _highest(scores, count, top[g])
         shrink = exponential(top[g] - highest)
         top[g] = highest
@@ -109,22 +127,15 @@ def _take_block(
         out = acc[g]
         if shrink != np.float32(1.0):
             _scale(out, shrink, size)
-        slot = 0
-        while slot + 4 <= count:
-            _add_four(
-                out,
-                size,
-                scores,
-                slot,
-                block[slot, 1, head],
-                block[slot + 1, 1, head],
-                block[slot + 2, 1, head],
-                block[slot + 3, 1, head],
-            )
-            slot += 4
+        slot, at = 0, kv_heads + head
+        while slot + 8 <= count:
+            _add_eight(out, size, scores, slot, block, at, step)
+            slot += 8
+            at += 8 * step
         while slot < count:
-            _add_one(out, size, scores[slot], block[slot, 1, head])
+            _add_one(out, size, scores[slot], block[at])
             slot += 1
+            at += step
 
 
 @cache
@@ -166,12 +177,13 @@ def _compiled(dtype: torch.dtype, size: int) -> Any:
                     ahead = arguments[10] + tables[row, b + 1] * block_bytes
                     for line in range(ahead, ahead + block_bytes, 64):
                         prefetch(line)
-                block = carray(pointer(at), (block_size, 2, kv_heads, size), element)
+                block = carray(pointer(at), (block_size * 2 * kv_heads, size), element)
                 count = min(block_size, context - b * block_size)
                 for head in range(part):
                     low, high = head * group, (head + 1) * group
                     _take_block(
                         block,
+                        kv_heads,
                         count,
                         first + head,
                         queries[low:high],
