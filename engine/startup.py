@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from engine.errors import ModelError, StartupError, UsageError
 from engine.model_folder import resolve_folder
 from engine.options import EngineOptions
 from engine.shape import ModelFacts, read_facts, read_json
+from engine.threads import run_apart, spin_briefly
 from engine.wire import EngineConfig
 
 if TYPE_CHECKING:
@@ -182,6 +184,7 @@ def _load(
     generation: Mapping[str, Any],
 ) -> LLM:
     """The part that needs torch and transformers."""
+    spin_briefly()
     try:
         from engine.core import EngineCore
         from engine.llm import LLM
@@ -193,7 +196,8 @@ def _load(
         ) from error
     try:
         tokenizer = Tokenizer.load(folder, plain=options.plain)
-        runner = ModelRunner.load(
+        load = partial(
+            ModelRunner.load,
             folder,
             config.dtype,
             options.device,
@@ -202,6 +206,7 @@ def _load(
             config.max_num_batched_tokens,
             options.plain,
         )
+        runner = run_apart(load)
     except (ModelError, OSError, ValueError, MemoryError, RuntimeError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise StartupError(f"{folder.name} cannot be loaded: {first}") from error

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from engine.cli import generate, plan, serve
 from engine.errors import EngineError, ExitCode
+from engine.threads import spin_briefly
 
 VERBS = (generate, serve, plan)
 
@@ -43,6 +44,7 @@ def build_parser() -> Parser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
+    spin_briefly()
     try:
         return int(args.execute(args))
     except EngineError as error:

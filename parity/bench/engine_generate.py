@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine import __version__, startup
-from engine.llm import LLM
 from engine.options import EngineOptions
 from engine.sampling import SamplingParams
 from oracle.driver.environment import private_streams, quiet_signals
 from oracle.generation import Generated, serve
+
+if TYPE_CHECKING:
+    from engine.llm import LLM
 
 GREEDY = SamplingParams(temperature=0.0, ignore_eos=True)
 
