@@ -18,7 +18,7 @@ from engine.errors import ModelError
 from engine.kernels import team
 from engine.kv_tensors import KVTensors
 from engine.model_folder import resolve_folder
-from engine.models import Model, family_of
+from engine.models import Model, family_of, linear
 from engine.weights import DTYPES, Weights, read_config, shape_of
 from engine.wire import ModelShape
 
@@ -119,6 +119,7 @@ class ModelRunner:
             [p for row in ordered for p in range(row.start, row.start + len(row.token_ids))],
             device=self._device,
         )
+        linear.expect(decodes=total == len(rows))
         with torch.inference_mode():
             hidden = self._model.hidden(token_ids, positions, attend)
             return self._logits(rows, order, hidden)

@@ -1,10 +1,11 @@
-"""`x [rows, inputs]` times a float32 weight `[outputs, inputs]` as it was read, for few rows.
+"""`x [rows, inputs]` times a float32 weight `[outputs, inputs]` as it was read.
 
-A product of few rows costs what it takes to read the weight once: four of its rows meet four rows of `x` in
-registers, and the next four are asked for meanwhile. Sums run along `inputs` in many parts, which rounds less
-than one sum does. Plain twin: torch's `F.linear`.
+A product of few rows costs what it takes to read the weight once: six of its rows meet four rows of `x` in
+registers, and the next six are asked for meanwhile. Sums run along `inputs` in many parts, which rounds less than
+one sum does. Plain twin: torch's `F.linear`.
 
-Arguments: 1 rows, 2 inputs, 3 outputs, 4 outputs a task, 5 x, 6 weight, 7 bias `[outputs]`, 8 out `[rows, outputs]`.
+Arguments: 1 rows, 2 inputs, 3 outputs, 4 rows a task, 5 outputs a task, 6 x, 7 weight, 8 bias `[outputs]`, 9 out
+`[rows, outputs]`.
 """
 
 from __future__ import annotations
@@ -17,42 +18,56 @@ from numba import carray
 
 from engine.kernels.team import inlined, kernel, pointer, prefetch, run, ticket
 
-MAX_ROWS: Final = 64  # more rows are bound by arithmetic, where torch's own product is as fast
-TASKS: Final = 16  # more than threads, so that one that was interrupted does not keep the others waiting
+# Rows and outputs of a task: its part of `x` and of the weight fit into a core's second-level cache. There are more
+# tasks than threads, so that one that was interrupted does not keep the others waiting.
+HEIGHT: Final = 96
+MAX_ROWS: Final = 256  # with more of them torch's own product is as fast
+TASKS: Final = 16
+MIN_WIDTH: Final = 24
 
 
 @inlined
-def _four_by_four(w: Any, n: Any, x: Any, m: Any, bias: Any, out: Any) -> None:
-    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = np.float32(0)
-    c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = np.float32(0)
-    w0, w1, w2, w3 = w[n], w[n + 1], w[n + 2], w[n + 3]
+def _six_by_four(w: Any, n: Any, x: Any, m: Any, bias: Any, out: Any) -> None:
+    a0 = a1 = a2 = a3 = a4 = a5 = b0 = b1 = b2 = b3 = b4 = b5 = np.float32(0)
+    c0 = c1 = c2 = c3 = c4 = c5 = d0 = d1 = d2 = d3 = d4 = d5 = np.float32(0)
+    w0, w1, w2, w3, w4, w5 = w[n], w[n + 1], w[n + 2], w[n + 3], w[n + 4], w[n + 5]
     x0, x1, x2, x3 = x[m], x[m + 1], x[m + 2], x[m + 3]
     for k in range(w.shape[1]):
-        p, q, r, s = w0[k], w1[k], w2[k], w3[k]
         a, b, c, d = x0[k], x1[k], x2[k], x3[k]
-        a0, a1, a2, a3 = a0 + a * p, a1 + a * q, a2 + a * r, a3 + a * s
-        b0, b1, b2, b3 = b0 + b * p, b1 + b * q, b2 + b * r, b3 + b * s
-        c0, c1, c2, c3 = c0 + c * p, c1 + c * q, c2 + c * r, c3 + c * s
-        d0, d1, d2, d3 = d0 + d * p, d1 + d * q, d2 + d * r, d3 + d * s
-    p, q, r, s = bias[n], bias[n + 1], bias[n + 2], bias[n + 3]
-    out[m, n], out[m, n + 1], out[m, n + 2], out[m, n + 3] = a0 + p, a1 + q, a2 + r, a3 + s
-    m += 1
-    out[m, n], out[m, n + 1], out[m, n + 2], out[m, n + 3] = b0 + p, b1 + q, b2 + r, b3 + s
-    m += 1
-    out[m, n], out[m, n + 1], out[m, n + 2], out[m, n + 3] = c0 + p, c1 + q, c2 + r, c3 + s
-    m += 1
-    out[m, n], out[m, n + 1], out[m, n + 2], out[m, n + 3] = d0 + p, d1 + q, d2 + r, d3 + s
+        v = w0[k]
+        a0, b0, c0, d0 = a0 + a * v, b0 + b * v, c0 + c * v, d0 + d * v
+        v = w1[k]
+        a1, b1, c1, d1 = a1 + a * v, b1 + b * v, c1 + c * v, d1 + d * v
+        v = w2[k]
+        a2, b2, c2, d2 = a2 + a * v, b2 + b * v, c2 + c * v, d2 + d * v
+        v = w3[k]
+        a3, b3, c3, d3 = a3 + a * v, b3 + b * v, c3 + c * v, d3 + d * v
+        v = w4[k]
+        a4, b4, c4, d4 = a4 + a * v, b4 + b * v, c4 + c * v, d4 + d * v
+        v = w5[k]
+        a5, b5, c5, d5 = a5 + a * v, b5 + b * v, c5 + c * v, d5 + d * v
+    _store(out[m], n, bias, a0, a1, a2, a3, a4, a5)
+    _store(out[m + 1], n, bias, b0, b1, b2, b3, b4, b5)
+    _store(out[m + 2], n, bias, c0, c1, c2, c3, c4, c5)
+    _store(out[m + 3], n, bias, d0, d1, d2, d3, d4, d5)
 
 
 @inlined
-def _four_by_one(w: Any, n: Any, x: Any, m: Any, bias: Any, out: Any) -> None:
-    a0 = a1 = a2 = a3 = np.float32(0)
-    w0, w1, w2, w3, x0 = w[n], w[n + 1], w[n + 2], w[n + 3], x[m]
+def _six_by_one(w: Any, n: Any, x: Any, m: Any, bias: Any, out: Any) -> None:
+    a0 = a1 = a2 = a3 = a4 = a5 = np.float32(0)
+    w0, w1, w2, w3, w4, w5 = w[n], w[n + 1], w[n + 2], w[n + 3], w[n + 4], w[n + 5]
+    x0 = x[m]
     for k in range(w.shape[1]):
         a = x0[k]
-        a0, a1, a2, a3 = a0 + a * w0[k], a1 + a * w1[k], a2 + a * w2[k], a3 + a * w3[k]
-    out[m, n], out[m, n + 1] = a0 + bias[n], a1 + bias[n + 1]
-    out[m, n + 2], out[m, n + 3] = a2 + bias[n + 2], a3 + bias[n + 3]
+        a0, a1, a2 = a0 + a * w0[k], a1 + a * w1[k], a2 + a * w2[k]
+        a3, a4, a5 = a3 + a * w3[k], a4 + a * w4[k], a5 + a * w5[k]
+    _store(out[m], n, bias, a0, a1, a2, a3, a4, a5)
+
+
+@inlined
+def _store(out: Any, n: Any, bias: Any, v0: Any, v1: Any, v2: Any, v3: Any, v4: Any, v5: Any) -> None:
+    out[n], out[n + 1], out[n + 2] = v0 + bias[n], v1 + bias[n + 1], v2 + bias[n + 2]
+    out[n + 3], out[n + 4], out[n + 5] = v3 + bias[n + 3], v4 + bias[n + 4], v5 + bias[n + 5]
 
 
 @inlined
@@ -64,38 +79,45 @@ def _one(w: Any, n: Any, x: Any, m: Any, bias: Any, out: Any) -> None:
     out[m, n] = total + bias[n]
 
 
+@inlined
+def _ask_for(begin: Any, end: Any) -> None:
+    for line in range(begin, end, 64):
+        prefetch(line)
+
+
 @kernel
 def _product(arguments: Any) -> None:
-    rows, inputs, outputs, width = arguments[1], arguments[2], arguments[3], arguments[4]
-    x = carray(pointer(arguments[5]), (rows, inputs), np.float32)
-    w = carray(pointer(arguments[6]), (outputs, inputs), np.float32)
-    bias = carray(pointer(arguments[7]), (outputs,), np.float32)
-    out = carray(pointer(arguments[8]), (rows, outputs), np.float32)
-    tiles = (rows + 3) // 4
-    share = (16 * inputs // 64 + tiles - 1) // tiles * 64
+    rows, inputs, outputs = arguments[1], arguments[2], arguments[3]
+    height, width = arguments[4], arguments[5]
+    x = carray(pointer(arguments[6]), (rows, inputs), np.float32)
+    w = carray(pointer(arguments[7]), (outputs, inputs), np.float32)
+    bias = carray(pointer(arguments[8]), (outputs,), np.float32)
+    out = carray(pointer(arguments[9]), (rows, outputs), np.float32)
+    blocks = (rows + height - 1) // height
     while True:
-        begin = ticket(arguments) * width
-        if begin >= outputs:
+        task = ticket(arguments)
+        n = task // blocks * width
+        if n >= outputs:
             break
-        end = min(begin + width, outputs)
-        n = begin
-        while n + 4 <= end:
-            ahead = arguments[6] + (n + 4) * inputs * 4
-            m = 0
-            while m < rows:
-                if tiles > 1:
-                    for line in range(ahead, ahead + share, 64):
-                        prefetch(line)
-                    ahead += share
-                if m + 4 <= rows:
-                    _four_by_four(w, n, x, m, bias, out)
-                    m += 4
-                else:
-                    _four_by_one(w, n, x, m, bias, out)
-                    m += 1
-            n += 4
+        end = min(n + width, outputs)
+        top = task % blocks * height
+        bottom = min(top + height, rows)
+        tiles = (bottom - top + 3) // 4
+        share = (6 * inputs // 16 + tiles - 1) // tiles * 64 if tiles > 1 else 0
+        while n + 6 <= end:
+            ahead = arguments[7] + (n + 6) * inputs * 4
+            m = top
+            while m + 4 <= bottom:
+                _ask_for(ahead, ahead + share)
+                ahead += share
+                _six_by_four(w, n, x, m, bias, out)
+                m += 4
+            while m < bottom:
+                _six_by_one(w, n, x, m, bias, out)
+                m += 1
+            n += 6
         while n < end:
-            for m in range(rows):
+            for m in range(top, bottom):
                 _one(w, n, x, m, bias, out)
             n += 1
 
@@ -105,13 +127,17 @@ def product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.
     rows, inputs = x.shape
     outputs = weight.shape[0]
     out = torch.empty(rows, outputs)
-    width = max(16, (-(-outputs // TASKS) + 3) // 4 * 4)
+    if rows == 0:
+        return out
+    height = min(rows, HEIGHT)
+    width = max(MIN_WIDTH, -(-outputs // TASKS) // 6 * 6)
     run(
         _product,
-        -(-outputs // width),
+        -(-outputs // width) * -(-rows // height),
         rows,
         inputs,
         outputs,
+        height,
         width,
         x.data_ptr(),
         weight.data_ptr(),

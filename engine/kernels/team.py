@@ -55,10 +55,21 @@ def _compiling(decorate: Callable[..., Any], function: Callable[..., Any], **opt
         return decorate(error_model="numpy", **options)(function)
 
 
-def kernel(work: Callable[[Any], None]) -> Any:
+class Kernel:
+    """A compiled C function, and how to call it on this thread alone."""
+
+    __slots__ = ("address", "alone", "compiled")
+
+    def __init__(self, compiled: Any) -> None:
+        self.compiled = compiled  # keeps the code in memory
+        self.address: int = compiled.address
+        self.alone = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.address)
+
+
+def kernel(work: Callable[[Any], None]) -> Kernel:
     """Compile `work(arguments)` into a C function."""
     signature = types.void(types.CPointer(types.int64))
-    return _compiling(partial(numba.cfunc, signature), work)
+    return Kernel(_compiling(partial(numba.cfunc, signature), work))
 
 
 def inlined(function: Callable[..., Any]) -> Any:
@@ -71,15 +82,15 @@ def exact(function: Callable[..., Any]) -> Any:
     return _compiling(numba.njit, function)
 
 
-def run(compiled: Any, tasks: int, *arguments: int) -> None:
+def run(work: Kernel, tasks: int, *arguments: int) -> None:
     """Run a kernel with `arguments` from entry 1 on, alone if there is one task, else on every thread."""
     block = _Arguments(0, *arguments)
     threads = min(tasks, torch.get_num_threads())
     launch = _launcher() if threads > 1 else None
     if launch is None:
-        compiled.ctypes(ctypes.cast(block, ctypes.POINTER(ctypes.c_int64)))
+        work.alone(ctypes.addressof(block))
     else:
-        launch(compiled.address, ctypes.addressof(block), threads, 0)
+        launch(work.address, ctypes.addressof(block), threads, 0)
 
 
 @cache

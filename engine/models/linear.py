@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 
 import torch
@@ -50,22 +51,41 @@ class PackedLinear:
         return weight.dtype == torch.bfloat16 and bool(operations._is_mkldnn_bf16_supported())
 
 
+class _Step(threading.local):
+    """What the maps know of the step that this thread computes."""
+
+    decodes = False
+
+
+_step = _Step()
+
+
+def expect(*, decodes: bool) -> None:
+    """Say whether all rows of the coming step are decode rows."""
+    _step.decodes = decodes
+
+
 class FewRowsLinear:
-    """As Linear in float32 on a CPU: few rows meet the weight in the engine's own product."""
+    """As Linear in float32 on a CPU: decode rows, or the rows of `last`, meet the weight in the engine's own product.
 
-    __slots__ = ("_bias", "_product", "_weight")
+    Prompts keep torch's, which is what transformers multiplies with: what a prompt's first tokens amplify of a
+    difference in rounding can exceed 2e-4, although the own product is nearer to float64.
+    """
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+    __slots__ = ("_bias", "_last", "_product", "_weight")
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, *, last: bool) -> None:
         from engine.kernels import product
 
         self._product = product
         self._weight = weight
         self._bias = torch.zeros(weight.shape[0]) if bias is None else bias.contiguous()
+        self._last = last
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        if x.shape[0] > self._product.MAX_ROWS:
-            return F.linear(x, self._weight, self._bias)
-        return self._product.product(x.contiguous(), self._weight, self._bias)
+        if x.shape[0] <= self._product.MAX_ROWS and (_step.decodes or self._last):
+            return self._product.product(x.contiguous(), self._weight, self._bias)
+        return F.linear(x, self._weight, self._bias)
 
     @staticmethod
     def fits(weight: torch.Tensor) -> bool:
@@ -73,14 +93,14 @@ class FewRowsLinear:
         return weight.dtype == torch.float32 and team.usable(weight.dtype, weight.device)
 
 
-def make_linear(weight: torch.Tensor, bias: torch.Tensor | None, *, plain: bool) -> Map:
-    """The fastest map of a weight in its dtype on its device, or the plain one.
+def make_linear(weight: torch.Tensor, bias: torch.Tensor | None, *, plain: bool, last: bool = False) -> Map:
+    """The fastest map of a weight in its dtype on its device, or the plain one; `last` says that logits follow.
 
-    oneDNN's order of addition is kept from float32: layers may amplify its rounding beyond the 2e-4 that logits
-    may differ by from transformers'.
+    oneDNN's order of addition, one sum from end to end, is kept from float32: its rounding alone can exceed the
+    2e-4 that logits may differ by from transformers'.
     """
     if not plain and FewRowsLinear.fits(weight):
-        return FewRowsLinear(weight, bias)
+        return FewRowsLinear(weight, bias, last=last)
     if not plain and PackedLinear.fits(weight):
         return PackedLinear(weight, bias)
     return Linear(weight, bias)

@@ -78,7 +78,7 @@ class Llama:
         head = self._embed
         if not config.tie_word_embeddings:
             head = weights.keep(weights.take("lm_head.weight", config.vocab_size, hidden))
-        self._head = make_linear(head, None, plain=plain)
+        self._head = make_linear(head, None, plain=plain, last=True)
         self._rotary = Rotary(config, self._embed.dtype, self._embed.device)
 
     @staticmethod

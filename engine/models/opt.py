@@ -70,7 +70,7 @@ class OPT:
         head = self._embed
         if not config.tie_word_embeddings:
             head = weights.keep(weights.take("lm_head.weight", vocab, embedded))
-        self._head = make_linear(head, None, plain=plain)
+        self._head = make_linear(head, None, plain=plain, last=True)
 
     @staticmethod
     def check(config: Any) -> None:

@@ -31,8 +31,8 @@ def _seeded() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 7, 8, 33, MAX_ROWS])
-@pytest.mark.parametrize(("outputs", "inputs"), [(1, 1), (3, 7), (16, 64), (66, 33), (515, 96), (960, 576)])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 7, 8, 33, 97, MAX_ROWS])
+@pytest.mark.parametrize(("outputs", "inputs"), [(1, 1), (3, 7), (16, 64), (65, 33), (515, 96), (960, 576)])
 def test_a_product_is_that_of_float64(rows: int, outputs: int, inputs: int) -> None:
     x, weight, bias = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.randn(outputs)
 
