@@ -1,7 +1,7 @@
-"""Attention of decode rows: each reads its keys and values where they lie, block by block, once.
+"""Attention of decode rows: each reads its keys and values where they lie, a few slots at a time, once.
 
-The softmax is taken as the blocks go by: what was summed is scaled down whenever a larger score turns up. The
-next block is asked for while one is computed. Plain twin: engine.attention.PlainAttention.
+The softmax is taken as the slots go by: what was summed is scaled down whenever a larger score turns up. The next
+slots are asked for while some are computed. Plain twin: engine.attention.PlainAttention.
 
 Arguments: 1 rows, 2 kv_heads, 3 heads a KV head, 4 block_size, 5 KV heads a task, 6 blocks a row of the table,
 7 elements from q's row to row, 8 scale's bits, 9 q, 10 the layer's KV, 11 tables, 12 contexts, 13 out
@@ -22,6 +22,7 @@ from engine.kernels.team import ELEMENTS, bits, inlined, kernel, pointer, prefet
 from engine.kv_tensors import KVTensors
 
 LOWEST: Final = np.float32(-3.0e38)
+SPAN: Final = 16  # slots read at once: their keys are still at hand when their values have been asked for
 
 
 @inlined
@@ -98,7 +99,7 @@ def _take_block(
     sums: Any,
     size: Any,
 ) -> None:
-    """One KV head's part of a block, `[slots * 2 * kv_heads, head_size]`; `q` and `acc` are `[group, head_size]`."""
+    """One KV head's part of slots, `block [count * 2 * kv_heads, head_size]`; `q` and `acc` are `[group, head_size]`."""
     step = 2 * kv_heads
     for g in range(q.shape[0]):
         query = q[g]
@@ -138,6 +139,15 @@ def _take_block(
             at += step
 
 
+@inlined
+def _span(table: Any, position: Any, block_size: Any, context: Any) -> Any:
+    """The slot of a position, and how many slots from there on hold the next ones, at most SPAN."""
+    offset = position % block_size
+    return table[position // block_size] * block_size + offset, min(
+        SPAN, block_size - offset, context - position
+    )
+
+
 @cache
 def _compiled(dtype: torch.dtype, size: int) -> Any:
     """The kernel for heads of `size` elements, a constant to the compiler."""
@@ -155,9 +165,9 @@ def _compiled(dtype: torch.dtype, size: int) -> Any:
         out = carray(pointer(arguments[13]), (rows, kv_heads * group, size), element)
         queries = np.empty((part * group, size), np.float32)
         acc = np.empty((part * group, size), np.float32)
-        scores = np.empty(block_size, np.float32)
+        scores = np.empty(SPAN, np.float32)
         top, sums = np.empty(part * group, np.float32), np.empty(part * group, np.float32)
-        block_bytes = block_size * 2 * kv_heads * size * element_size
+        slot_bytes = 2 * kv_heads * size * element_size
         parts = kv_heads // part
         while True:
             task = ticket(arguments)
@@ -171,14 +181,17 @@ def _compiled(dtype: torch.dtype, size: int) -> Any:
                     acc[g, i] = np.float32(0)
                 top[g], sums[g] = LOWEST, np.float32(0)
             context = contexts[row]
-            for b in range((context + block_size - 1) // block_size):
-                at = arguments[10] + tables[row, b] * block_bytes
-                if (b + 1) * block_size < context and part == kv_heads:
-                    ahead = arguments[10] + tables[row, b + 1] * block_bytes
-                    for line in range(ahead, ahead + block_bytes, 64):
+            position = 0
+            while position < context:
+                at, count = _span(tables[row], position, block_size, context)
+                position += count
+                if position < context and part == kv_heads:
+                    ahead, following = _span(tables[row], position, block_size, context)
+                    ahead = arguments[10] + ahead * slot_bytes
+                    for line in range(ahead, ahead + following * slot_bytes, 64):
                         prefetch(line)
-                block = carray(pointer(at), (block_size * 2 * kv_heads, size), element)
-                count = min(block_size, context - b * block_size)
+                address = arguments[10] + at * slot_bytes
+                block = carray(pointer(address), (count * 2 * kv_heads, size), element)
                 for head in range(part):
                     low, high = head * group, (head + 1) * group
                     _take_block(

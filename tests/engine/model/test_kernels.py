@@ -124,7 +124,7 @@ def _exact_attention(q: torch.Tensor, kv: KVTensors, table: list[int], context: 
 
 @DTYPES
 @pytest.mark.parametrize(("heads", "kv_heads", "size"), [(1, 1, 8), (4, 4, 16), (9, 3, 64), (6, 2, 20)])
-@pytest.mark.parametrize("block_size", [1, 6, 16])
+@pytest.mark.parametrize("block_size", [1, 6, 16, 40])
 def test_decode_rows_attend_to_what_their_tables_say(
     dtype: torch.dtype, heads: int, kv_heads: int, size: int, block_size: int
 ) -> None:
