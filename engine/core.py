@@ -177,7 +177,8 @@ class EngineCore:
         """One step of the scheduler. Whoever sees that a request has ended sees it counted."""
         plan = self._scheduler.schedule()
         lives = dict(self._lives)
-        self._counters.preemptions += len(plan.preempted)
+        for request_id in plan.preempted:
+            lives[request_id].preemptions += 1
         if not plan.scheduled:
             with self._changed:
                 self._idle = not plan.preempted
@@ -212,6 +213,8 @@ class EngineCore:
         counters, output = self._counters, live.state.output
         output.append(token_id)
         counters.generation_tokens += 1
+        counters.preemptions += live.preemptions
+        live.preemptions = 0
         if len(output) == 1:
             counters.prompt_tokens += live.num_prompt
             counters.cached_tokens += live.num_cached or 0

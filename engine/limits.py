@@ -31,6 +31,11 @@ class Room(msgspec.Struct, frozen=True):
         """Tokens of the longest prompt that fits beside the output asked for; at least 0 after `check_output`."""
         return self.max_model_len - (self.requested or 0)
 
+    @property
+    def _known(self) -> str:
+        """The sentence of upstream by which client libraries know that a request is too long."""
+        return f"This model's maximum context length is {self.max_model_len} tokens."
+
     def max_chars(self, per_token: int) -> int:
         """Characters of the longest text that could fit, if no token has more than `per_token`."""
         return self.max_input * per_token
@@ -61,8 +66,8 @@ class Room(msgspec.Struct, frozen=True):
         most = self.max_chars(max_chars_per_token)
         if len(text) > most:
             raise RequestRefused(
-                f"the prompt has {len(text)} characters, more than the {most} that fit beside "
-                f"{self.requested or 0} output tokens within the model's length of {self.max_model_len} tokens",
+                f"{self._known} The prompt has {len(text)} characters, more than the {most} that fit beside "
+                f"{self.requested or 0} output tokens: send a shorter one or ask for fewer tokens",
                 "input_text",
             )
 
@@ -74,8 +79,8 @@ class Room(msgspec.Struct, frozen=True):
         if num_tokens > self.max_input:
             output = self.requested or 0
             raise RequestRefused(
-                f"the model's length is {self.max_model_len} tokens, but {num_tokens} of prompt and {output} of "
-                f"output make {num_tokens + output}",
+                f"{self._known} The prompt has {num_tokens} tokens, which with {output} of output make "
+                f"{num_tokens + output}: send a shorter one or ask for fewer tokens",
                 "input_tokens",
             )
 

@@ -42,6 +42,7 @@ class Live:
         "id",
         "num_cached",
         "num_prompt",
+        "preemptions",
         "prompt_logprobs",
         "request",
         "sink",
@@ -57,6 +58,7 @@ class Live:
         self.added_at = time.monotonic()
         self.num_cached: int | None = None  # tokens; null until first admitted
         self.num_prompt = len(asked.prompt)
+        self.preemptions = 0  # since the last token: upstream counts them with the next output, if one comes
         self.request = Request(_spec(asked, arrival), hash_block_size)
         self.state = SamplingState(params, asked.prompt, _held_back(asked), device)
         self.prompt_logprobs: list[TokenLogprobs | None] | None = None

@@ -118,9 +118,12 @@ def _check_lengths(params: SamplingParams, max_model_len: int) -> None:
 
 
 def _check_logprobs(params: SamplingParams) -> None:
-    """-1 asks for the whole vocabulary, which is more than the limit."""
     for name in ("logprobs", "prompt_logprobs"):
         value = getattr(params, name)
+        if value == -1:
+            raise RequestRefused(
+                f"{name}=-1 asks for the whole vocabulary, and at most {MAX_LOGPROBS} are allowed", name
+            )
         if value is not None and not 0 <= value <= MAX_LOGPROBS:
             raise RequestRefused(f"{name} must be at least 0 and at most {MAX_LOGPROBS}, got {value}", name)
 

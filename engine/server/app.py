@@ -17,6 +17,7 @@ from engine.server.auth import KeyGuard
 from engine.server.backend import Backend
 from engine.server.chat import chat
 from engine.server.completions import complete
+from engine.server.door import Door
 from engine.server.flights import Flights
 from engine.server.requests import (
     ChatBody,
@@ -28,6 +29,7 @@ from engine.server.requests import (
 from engine.server.responses import encode
 from engine.server.service import Served, Service
 from engine.server.tokenize import detokenize, tokenize
+from engine.server.worker import size_of
 
 Handler = Callable[..., Awaitable[Response]]
 
@@ -39,7 +41,7 @@ def create_app(
     keys: Sequence[str] = (),
     cache_info: Mapping[str, str] | None = None,
 ) -> FastAPI:
-    """The server's ASGI application; `keys` are the API keys, none of which means that none is needed."""
+    """The server's ASGI application; `keys` are the API keys; where there is none but empty ones, none is needed."""
     app = FastAPI(
         title="nullblock",
         version=served.version,
@@ -51,8 +53,10 @@ def create_app(
     _add_state(app, service, metrics.EngineMetrics(backend, served.names[0], cache_info or {}))
     errors.install(app)
     app.add_middleware(CORSMiddleware, allow_origins=["*"], allow_methods=["*"], allow_headers=["*"])
-    if keys:
-        app.add_middleware(KeyGuard, keys=keys)
+    known = [key for key in keys if key]
+    if known:
+        app.add_middleware(KeyGuard, keys=known)
+    app.add_middleware(Door, flights=flights)
     return app
 
 
@@ -82,14 +86,16 @@ def _add_generation(app: FastAPI, service: Service) -> None:
 
 def _add_tokenizer(app: FastAPI, service: Service) -> None:
     async def tokenize_text(
-        body: Annotated[TokenizePromptBody | TokenizeChatBody, Body()],
+        body: Annotated[TokenizePromptBody | TokenizeChatBody, Body()], request: Request
     ) -> Response:
         """Token ids of a prompt, or of the prompt that messages become."""
-        return Response(encode(tokenize(service, body)), media_type="application/json")
+        data = await service.worker.run(await size_of(request), lambda: encode(tokenize(service, body)))
+        return Response(data, media_type="application/json")
 
-    async def detokenize_ids(body: DetokenizeBody) -> Response:
+    async def detokenize_ids(body: DetokenizeBody, request: Request) -> Response:
         """The text of token ids."""
-        return JSONResponse({"prompt": detokenize(service, body)})
+        text = await service.worker.run(await size_of(request), lambda: detokenize(service, body))
+        return JSONResponse({"prompt": text})
 
     _post(app, "/tokenize", tokenize_text)
     _post(app, "/detokenize", detokenize_ids)
@@ -102,6 +108,14 @@ def _add_state(app: FastAPI, service: Service, engine: metrics.EngineMetrics) ->
     async def health() -> Response:
         """200 while requests are served, 503 once they are not."""
         return Response(status_code=200 if service.backend.alive else 503)
+
+    for register in (app.get, app.post):
+        register("/ping", response_model=None)(health)
+
+    @app.get("/load", response_model=None)
+    async def load() -> Response:
+        """Requests being served, which upstream counts only where its operator asks for it, and not by default."""
+        return JSONResponse({"server_load": 0})
 
     @app.get("/version", response_model=None)
     async def version() -> Response:
@@ -116,6 +130,13 @@ def _add_state(app: FastAPI, service: Service, engine: metrics.EngineMetrics) ->
     async def numbers() -> Response:
         """The engine's numbers for Prometheus, under upstream's names."""
         return Response(metrics.exposition(registry), headers={"content-type": metrics.CONTENT_TYPE})
+
+    async def mounted(_request: Request) -> Response:
+        return Response(metrics.exposition(registry), headers={"content-type": metrics.PLAIN})
+
+    # Upstream mounts its numbers besides: whatever begins like their path is answered, whatever the method.
+    methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
+    app.add_route("/metrics{rest:path}", mounted, methods, include_in_schema=False)
 
 
 def _card(service: Service, name: str) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from engine.generation import TextOutput
 from engine.limits import Room
 from engine.outputs import TokenLogprobs
 from engine.server import messages
+from engine.server.constraints import check_constraints
 from engine.server.fields import Endpoint, refuse_unsupported
+from engine.server.flights import Flight
 from engine.server.logprobs import TokenTexts, chat_logprobs, prompt_logprobs
 from engine.server.prompts import reader
 from engine.server.requests import ChatBody
@@ -32,7 +34,8 @@ from engine.server.responses import (
     usage,
 )
 from engine.server.service import Asked, Service, gathered, response_id, wants_usage
-from engine.server.streaming import EventStream, answered, closed_stream, paced
+from engine.server.streaming import answered, paced, streamed
+from engine.server.worker import size_of
 
 PATH: Endpoint = "/v1/chat/completions"
 
@@ -48,20 +51,23 @@ class Conversation(msgspec.Struct, frozen=True):
 async def chat(service: Service, body: ChatBody, request: Request) -> Response:
     """Answer one request. Raises Refused or RequestRefused for one that is not served."""
     service.served.check_model(body.model)
+    check_constraints(body.bad_words, body.structured_outputs, body.repetition_detection)
     refuse_unsupported(PATH, body.given())
     messages.refuse_tool_choice(body)
-    conversation = _conversation(service, body)
+    conversation = await service.worker.run(await size_of(request), lambda: _conversation(service, body))
     name = response_id("chatcmpl", request.headers.get("x-request-id"), body.request_id)
     if body.stream:
-        return EventStream(closed_stream(_Stream(service, body, conversation, name).chunks()))
+        stream = _Stream(service, body, conversation, name)
+        return streamed(lambda: service.flight(body, [conversation.asked], name), stream.chunks)
     return await answered(request, _whole(service, body, conversation, name))
 
 
 def _conversation(service: Service, body: ChatBody) -> Conversation:
     variables = messages.template_variables(body)
     turns = messages.normalised(body.messages)
-    text = service.backend.tokenizer.chat_prompt(
-        turns,
+    tokenizer = service.backend.tokenizer
+    text = tokenizer.chat_prompt(
+        messages.for_template(turns, knows_developer=tokenizer.knows_developer),
         add_generation_prompt=body.add_generation_prompt,
         continue_final_message=body.continue_final_message,
         **variables,
@@ -134,10 +140,10 @@ class _Stream:
         self._counts = [0] * (1 if body.n is None else body.n)
         self._texts = [_texts(service, body) for _ in self._counts]
 
-    async def chunks(self) -> AsyncIterator[ChatChunk]:
-        """Raises RequestRefused for what only the engine's side refuses, and Refused when generation fails."""
+    async def chunks(self, flight: Flight) -> AsyncIterator[ChatChunk]:
+        """Raises Refused when generation fails."""
         opened = False
-        async with self._service.flight(self._body, [self._conversation.asked], self._head.id) as flight:
+        async with flight:
             async for piece in paced(flight.pieces(), self._body.stream_interval or 1):
                 if not opened:
                     opened = True

@@ -17,7 +17,9 @@ from engine.llm import Completed
 from engine.outputs import TokenLogprobs
 from engine.sampling import RequestRefused
 from engine.server import logprobs as formats
+from engine.server.constraints import check_constraints
 from engine.server.fields import Endpoint, refuse_unsupported
+from engine.server.flights import Flight
 from engine.server.logprobs import TokenTexts
 from engine.server.prompts import Prompt, reader
 from engine.server.requests import CompletionBody
@@ -31,7 +33,8 @@ from engine.server.responses import (
     usage,
 )
 from engine.server.service import Asked, Service, gathered, response_id, wants_usage
-from engine.server.streaming import EventStream, answered, closed_stream, paced
+from engine.server.streaming import answered, paced, streamed
+from engine.server.worker import size_of
 
 PATH: Endpoint = "/v1/completions"
 
@@ -39,12 +42,18 @@ PATH: Endpoint = "/v1/completions"
 async def complete(service: Service, body: CompletionBody, request: Request) -> Response:
     """Answer one request. Raises Refused or RequestRefused for one that is not served."""
     service.served.check_model(body.model)
+    check_constraints(body.bad_words, body.structured_outputs, body.repetition_detection)
     refuse_unsupported(PATH, body.given())
-    asked = [_asked(service, body, prompt) for prompt in _prompts(service, body)]
+    asked = await service.worker.run(await size_of(request), lambda: _every_asked(service, body))
     name = response_id("cmpl", request.headers.get("x-request-id"), body.request_id)
     if body.stream:
-        return EventStream(closed_stream(_Stream(service, body, asked, name).chunks()))
+        stream = _Stream(service, body, asked, name)
+        return streamed(lambda: service.flight(body, asked, name), stream.chunks)
     return await answered(request, _whole(service, body, asked, name))
+
+
+def _every_asked(service: Service, body: CompletionBody) -> list[Asked]:
+    return [_asked(service, body, prompt) for prompt in _prompts(service, body)]
 
 
 def _prompts(service: Service, body: CompletionBody) -> list[Prompt]:
@@ -176,9 +185,9 @@ class _Stream:
         self._counts: dict[int, int] = {}
         self._texts: dict[int, _Texts] = {}
 
-    async def chunks(self) -> AsyncIterator[CompletionChunk]:
-        """Raises RequestRefused for what only the engine's side refuses, and Refused when generation fails."""
-        async with self._service.flight(self._body, self._asked, self._head.id) as flight:
+    async def chunks(self, flight: Flight) -> AsyncIterator[CompletionChunk]:
+        """Raises Refused when generation fails."""
+        async with flight:
             async for piece in paced(flight.pieces(), self._body.stream_interval or 1):
                 chunk = self._chunk(piece)
                 if chunk is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 
 import msgspec
@@ -26,6 +26,7 @@ class Flight:
     """The choices of one request's prompts; iterate `pieces` once, inside `async with`.
 
     A choice's index counts over the prompts: prompt p and choice i of n have index p * n + i.
+    A stream holds its place with `with` around that, from before its status line: from then on it is not refused.
     """
 
     def __init__(self, board: Flights, prepared: Sequence[Prepared], request_id: str) -> None:
@@ -37,10 +38,23 @@ class Flight:
         self._generations: list[Generation] = []
         self._choices = [request.params.n for request in prepared]
         self._alive = set(range(sum(self._choices)))
+        self._aborted = False
         self._forced = False
+
+    def __enter__(self) -> Flight:
+        self._board.open(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._board.close(self)
 
     async def __aenter__(self) -> Flight:
         self._board.open(self)
+        if self._aborted:
+            self.force_end()
+            return self
         for request in self._prepared:
             name = self._board.unique(self._request_id)
             self._generations.append(self._board.backend.submit(request, self._wake, name))
@@ -68,7 +82,8 @@ class Flight:
                 yield piece
 
     def abort(self) -> None:
-        """Ask the engine to end what is still alive here."""
+        """Ask the engine to end what is still alive here; what has not been submitted yet never is."""
+        self._aborted = True
         if self._alive:
             for generation in self._generations:
                 generation.abort()
@@ -86,7 +101,8 @@ class Flight:
         """One output at most a choice, joined from all that came since the last call."""
         found: dict[int, TextOutput] = {}
         first = 0
-        for generation, choices in zip(self._generations, self._choices, strict=True):
+        submitted = self._choices[: len(self._generations)]
+        for generation, choices in zip(self._generations, submitted, strict=True):
             for output in generation.take():
                 index = first + output.index
                 before = found.get(index)
@@ -114,6 +130,7 @@ class Flights:
         self._empty = asyncio.Event()
         self._empty.set()
         self._closing = False
+        self._when_closing: list[Callable[[], None]] = []
         self._serial = itertools.count()
 
     def __len__(self) -> int:
@@ -123,9 +140,18 @@ class Flights:
         """An id that nothing else in the engine has, whatever ids clients choose."""
         return f"{request_id}-{next(self._serial)}"
 
+    @property
+    def closing(self) -> bool:
+        """Whether nothing new is taken."""
+        return self._closing
+
+    def when_closing(self, call: Callable[[], None]) -> None:
+        """Have `call` called once nothing new is taken; it must not block."""
+        self._when_closing.append(call)
+
     def open(self, flight: Flight) -> None:
-        """Raises Refused (503) when the server is shutting down."""
-        if self._closing:
+        """Raises Refused (503) when the server is shutting down, unless the flight has its place already."""
+        if self._closing and flight not in self._open:
             raise shutting_down()
         self._open.add(flight)
         self._empty.clear()
@@ -138,6 +164,8 @@ class Flights:
     def refuse_new(self) -> None:
         """From now on nothing takes off."""
         self._closing = True
+        for call in self._when_closing:
+            call()
 
     async def drained(self, seconds: float) -> bool:
         """Wait until nothing is in flight; whether that came to pass in time."""

@@ -27,6 +27,7 @@ from engine.server.flights import Flights
 
 logger = logging.getLogger("nullblock.server")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+MOST_HEADER_BYTES = 4 * 1024 * 1024  # as H11_MAX_INCOMPLETE_EVENT_SIZE_DEFAULT of the mirrored version
 LINGER_SECONDS = 2  # how long open connections may take to read what they were sent
 
 
@@ -86,6 +87,7 @@ class Life:
                 access_log=access_log,
                 lifespan="off",
                 timeout_graceful_shutdown=LINGER_SECONDS,
+                h11_max_incomplete_event_size=MOST_HEADER_BYTES,
             )
         )
 

@@ -13,24 +13,26 @@ from typing import Any
 from engine.sampling import RequestRefused
 from engine.server.errors import invalid_body
 from engine.server.requests import ChatBody, TokenizeChatBody
+from engine.server.tool_calls import read_calls
 
 VARIANT = (
     "ChatCompletionDeveloperMessageParam"  # the first of upstream's message types, which its errors name
 )
+SYSTEM = ("system", "developer")
 TEXT_PARTS = ("text", "input_text", "output_text", "refusal", "thinking")
-# What templates are called with; a client may not replace it with variables of its own.
+# What templates are called with; a client may not replace it with variables of its own. Upstream passes over most of
+# them and fails on those of CLASHING, unless they are null, and on an `return_assistant_tokens_mask` that is true.
+CLASHING = ("conversation", "messages", "self")
 RESERVED = frozenset(
     {
+        *CLASHING,
         "add_generation_prompt",
         "continue_final_message",
-        "conversation",
         "max_length",
-        "messages",
         "padding",
         "return_assistant_tokens_mask",
         "return_dict",
         "return_tensors",
-        "self",
         "tokenize",
         "tokenizer_kwargs",
         "truncation",
@@ -50,11 +52,32 @@ def normalised(messages: Sequence[Any]) -> list[dict[str, Any]]:
     ]
 
 
+def for_template(turns: Sequence[dict[str, Any]], *, knows_developer: bool) -> list[dict[str, Any]]:
+    """Messages as the template reads them: to one that has no developer such a message is the system's.
+
+    All that the system says is one message then, the first, since templates want it there.
+    Mirrors vllm/renderers/hf.py::safe_apply_chat_template.
+    """
+    if knows_developer or not any(turn["role"] == "developer" for turn in turns):
+        return list(turns)
+    of_system = [turn for turn in turns if turn["role"] in SYSTEM]
+    if [turn["role"] in SYSTEM for turn in turns] == [True] + [False] * (len(turns) - 1):
+        first = {name: value for name, value in of_system[0].items() if name != "tools"}
+        return [first | {"role": "system"}, *turns[1:]]
+    said = "\n\n".join(turn["content"] for turn in of_system if turn["content"])
+    others = [turn for turn in turns if turn["role"] not in SYSTEM]
+    return [{"role": "system", "content": said}, *others]
+
+
 def template_variables(body: ChatBody | TokenizeChatBody) -> dict[str, Any]:
     """The variables that a body gives to the chat template. A template of the client's own is refused."""
     given = dict(body.chat_template_kwargs or {})
     if given.pop("chat_template", None) is not None or body.chat_template is not None:
         raise RequestRefused("a chat template that comes with a request is not trusted")
+    taken = [name for name in CLASHING if given.get(name) is not None]
+    if taken or given.get("return_assistant_tokens_mask"):
+        name = taken[0] if taken else "return_assistant_tokens_mask"
+        raise RequestRefused(f"chat_template_kwargs cannot have {name}")
     variables = {name: value for name, value in given.items() if name not in RESERVED}
     if body.tools:
         variables["tools"] = [tool.model_dump(exclude_none=True) for tool in body.tools]
@@ -87,7 +110,23 @@ def _normalised(message: Any, where: str) -> dict[str, Any]:
     if content is not None and not isinstance(content, str | list):
         raise invalid_body(f"{where}: content is a text or a list of parts", f"{where}.content")
     text = "\n".join(map(_part, content)) if isinstance(content, list) else content or ""
-    return {**message, "content": text}
+    return {"role": role, "content": text, **_further(message, role)}
+
+
+def _further(message: Mapping[str, Any], role: str) -> dict[str, Any]:
+    """What a template may read besides role and content. Mirrors ::_parse_chat_message_content."""
+    kept = {name: message[name] for name in ("name", "task") if isinstance(message.get(name), str)}
+    if role == "assistant":
+        calls = read_calls(message.get("tool_calls"))
+        if calls:
+            kept["tool_calls"] = calls
+        if message.get("reasoning") is not None:
+            kept["reasoning"] = kept["reasoning_content"] = message["reasoning"]
+    elif role == "tool" and "tool_call_id" in message:
+        kept["tool_call_id"] = message["tool_call_id"]
+    elif role == "developer":
+        kept["tools"] = message.get("tools")
+    return kept
 
 
 def _part(part: Any) -> str:

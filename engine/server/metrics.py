@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -17,6 +18,7 @@ from engine.stats import CoreStats, Histogram
 
 Kind = type[GaugeMetricFamily] | type[CounterMetricFamily]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+PLAIN = CONTENT_TYPE_PLAIN_0_0_4
 NEVER = {"repetition": 0}  # upstream's reasons that a request cannot end by here
 
 

@@ -16,10 +16,11 @@ from engine.server.requests import ChatBody, CompletionBody
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """A prompt that fits; `text` is null where the client sent token ids."""
+    """A prompt that fits; `text` is null where the client sent token ids, `sent` are those before they were cut."""
 
     token_ids: tuple[int, ...]
     text: str | None = None
+    sent: Sequence[int] = ()
 
 
 class Reader(msgspec.Struct, frozen=True):
@@ -32,22 +33,30 @@ class Reader(msgspec.Struct, frozen=True):
     tokenizer: TextTokenizer
 
     def from_text(self, text: str) -> Prompt:
-        """Tokenise a text. One that is too long whatever its tokens are is refused before it is tokenised."""
+        """Tokenise a text. One that is too long whatever its tokens are is refused before it is tokenised.
+
+        Where no side is named the tokenizer itself truncates: it keeps the last tokens and its special ones.
+        """
         per_token = self.tokenizer.max_chars_per_token
         if self.keep is None:
             self.room.check_text(text, per_token)
         elif self.side is not None:
             most = self.room.max_chars(per_token)
             text = text[max(len(text) - most, 0) :] if self.side == "left" else text[:most]
-        return self.from_ids(self.tokenizer.encode(text, add_special_tokens=self.add_special_tokens), text)
+        itself = self.keep if self.side is None else None
+        ids = self.tokenizer.encode(text, add_special_tokens=self.add_special_tokens, keep=itself)
+        return self._fitting(ids, text)
 
-    def from_ids(self, token_ids: Sequence[int], text: str | None = None) -> Prompt:
-        """Truncate and check token ids. Without a side, the last tokens are kept, as upstream's tokenizers do."""
-        keep = self.keep
+    def from_ids(self, token_ids: Sequence[int]) -> Prompt:
+        """Truncate and check token ids. Without a side the last ones are kept."""
+        return self._fitting(token_ids, None)
+
+    def _fitting(self, token_ids: Sequence[int], text: str | None) -> Prompt:
+        keep, sent = self.keep, token_ids
         if keep is not None and keep < len(token_ids):
             token_ids = token_ids[:keep] if self.side == "right" else token_ids[len(token_ids) - keep :]
         self.room.check_prompt(len(token_ids))
-        return Prompt(tuple(token_ids), text)
+        return Prompt(tuple(token_ids), text, sent)
 
 
 def reader(body: CompletionBody | ChatBody, room: Room, tokenizer: TextTokenizer) -> Reader:

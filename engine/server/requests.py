@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic import Field as F
+from pydantic import model_validator
 
+from engine.server.constraints import Body, RepetitionDetection, ResponseFormat, StructuredOutputs
 from engine.server.errors import Refused
 
 MAX_PROMPTS = 1024  # as VLLM_MAX_COMPLETION_PROMPTS of the mirrored version
@@ -20,18 +21,6 @@ TokenId = Annotated[int, F(ge=0)]
 Truncation = Annotated[int, F(ge=-1, le=2**63 - 1)]
 Interval = Annotated[int, F(ge=1)]
 Xargs = dict[str, str | int | float | list[str | int | float]]
-
-
-class Body(BaseModel):
-    """A JSON object whose unknown keys are ignored, as upstream ignores them."""
-
-    model_config = ConfigDict(extra="ignore", protected_namespaces=())
-
-    def given(self) -> dict[str, Any]:
-        """The fields that the client sent, by name, after conversion to their types."""
-        return {
-            name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set
-        }
 
 
 class StreamOptions(Body):
@@ -50,6 +39,15 @@ class Tool(Body):
     function: FunctionDefinition
 
 
+class FunctionName(Body):
+    name: str
+
+
+class NamedTool(Body):
+    function: FunctionName
+    type: Literal["function"] = "function"
+
+
 class CompletionBody(Body):
     """POST /v1/completions. Mirrors vllm/entrypoints/openai/completion/protocol.py::CompletionRequest."""
 
@@ -63,7 +61,7 @@ class CompletionBody(Body):
     n: int = 1
     presence_penalty: float | None = 0.0
     seed: Int64 | None = None
-    stop: str | list[str] | None = []
+    stop: str | list[str] | None = F(default_factory=list)
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     suffix: str | None = None
@@ -75,7 +73,7 @@ class CompletionBody(Body):
     min_p: float | None = None
     repetition_penalty: float | None = None
     length_penalty: float = 1.0
-    stop_token_ids: list[int] | None = []
+    stop_token_ids: list[int] | None = F(default_factory=list)
     include_stop_str_in_output: bool = False
     ignore_eos: bool = False
     min_tokens: int = 0
@@ -86,11 +84,11 @@ class CompletionBody(Body):
     allowed_token_ids: list[int] | None = None
     prompt_logprobs: int | None = None
     logprob_token_ids: list[int] | None = None
-    bad_words: list[str] = []
+    bad_words: list[str] = F(default_factory=list)
     prompt_embeds: str | list[str] | None = None
     add_special_tokens: bool = True
-    response_format: dict[str, Any] | None = None
-    structured_outputs: dict[str, Any] | None = None
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
     priority: Int64 = 0
     request_id: str = ""
     return_tokens_as_token_ids: bool | None = None
@@ -100,7 +98,7 @@ class CompletionBody(Body):
     kv_transfer_params: dict[str, Any] | None = None
     ec_transfer_params: dict[str, Any] | None = None
     vllm_xargs: Xargs | None = None
-    repetition_detection: dict[str, Any] | None = None
+    repetition_detection: RepetitionDetection | None = None
     thinking_token_budget: Any = None
     stream_interval: Interval | None = None
 
@@ -135,15 +133,15 @@ class ChatBody(Body):
     max_completion_tokens: int | None = None
     n: int | None = 1
     presence_penalty: float | None = 0.0
-    response_format: dict[str, Any] | None = None
+    response_format: ResponseFormat | None = None
     seed: Int64 | None = None
-    stop: str | list[str] | None = []
+    stop: str | list[str] | None = F(default_factory=list)
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     temperature: float | None = None
     top_p: float | None = None
     tools: list[Tool] | None = None
-    tool_choice: Literal["none", "auto", "required"] | dict[str, Any] | None = "none"
+    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = "none"
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     thinking_token_budget: Any = None
     include_reasoning: bool = True
@@ -154,7 +152,7 @@ class ChatBody(Body):
     min_p: float | None = None
     repetition_penalty: float | None = None
     length_penalty: float = 1.0
-    stop_token_ids: list[int] | None = []
+    stop_token_ids: list[int] | None = F(default_factory=list)
     include_stop_str_in_output: bool = False
     ignore_eos: bool = False
     min_tokens: int = 0
@@ -165,7 +163,7 @@ class ChatBody(Body):
     prompt_logprobs: int | None = None
     logprob_token_ids: list[int] | None = None
     allowed_token_ids: list[int] | None = None
-    bad_words: list[str] = []
+    bad_words: list[str] = F(default_factory=list)
     echo: bool = False
     add_generation_prompt: bool = True
     continue_final_message: bool = False
@@ -175,7 +173,7 @@ class ChatBody(Body):
     chat_template_kwargs: dict[str, Any] | None = None
     media_io_kwargs: dict[str, dict[str, Any]] | None = None
     mm_processor_kwargs: dict[str, Any] | None = None
-    structured_outputs: dict[str, Any] | None = None
+    structured_outputs: StructuredOutputs | None = None
     priority: Int64 = 0
     request_id: str = ""
     return_tokens_as_token_ids: bool | None = None
@@ -187,7 +185,7 @@ class ChatBody(Body):
     kv_transfer_params: dict[str, Any] | None = None
     ec_transfer_params: dict[str, Any] | None = None
     vllm_xargs: Xargs | None = None
-    repetition_detection: dict[str, Any] | None = None
+    repetition_detection: RepetitionDetection | None = None
     stream_interval: Interval | None = None
 
     @model_validator(mode="before")
@@ -267,7 +265,11 @@ def check_generation_prompt(data: Mapping[str, Any]) -> None:
 
 def check_response_format(data: Mapping[str, Any]) -> None:
     wanted = data.get("response_format")
-    if isinstance(wanted, Mapping) and wanted.get("type") == "json_schema" and not wanted.get("json_schema"):
+    if (
+        isinstance(wanted, Mapping)
+        and wanted.get("type") == "json_schema"
+        and wanted.get("json_schema") is None
+    ):
         raise Refused("a response_format of type json_schema needs a json_schema", "response_format")
 
 
@@ -289,7 +291,10 @@ def check_counts(data: Mapping[str, Any], names: tuple[str, str]) -> None:
     if data.get("stream") and (wanted > 0 or wanted == -1):
         raise Refused("prompt_logprobs cannot be streamed", "prompt_logprobs")
     if wanted < -1 or -1 < wanted < 0:
-        raise Refused(f"prompt_logprobs must be -1 or at least 0, got {wanted}", "prompt_logprobs")
+        raise Refused(
+            f"prompt_logprobs must be at least 0, or -1 for the whole vocabulary, got {wanted}",
+            "prompt_logprobs",
+        )
 
 
 def _check_prompt(data: Mapping[str, Any]) -> None:
@@ -309,6 +314,24 @@ def _check_tools(data: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**data, "tool_choice": "auto"}
     if choice not in (None, "none") and tools is None:
         raise Refused("tool_choice needs tools", "tool_choice")
-    if choice is not None and choice not in ("none", "auto", "required") and not isinstance(choice, Mapping):
+    if isinstance(choice, Mapping):
+        _check_named_tool(choice, tools)
+    elif choice not in (None, "none", "auto", "required"):
         raise Refused("tool_choice must be none, auto, required or a named tool", "tool_choice")
     return data
+
+
+def _check_named_tool(choice: Mapping[str, Any], tools: Any) -> None:
+    function = choice.get("function")
+    if not isinstance(function, Mapping):
+        raise Refused("tool_choice must have a function, an object with a name", "tool_choice.function")
+    name = function.get("name")
+    if not isinstance(name, str) or not name:
+        raise Refused("the function of tool_choice needs a name", "tool_choice.function.name")
+    for tool in tools or ():
+        function = tool.get("function") if isinstance(tool, Mapping) else None
+        if not isinstance(function, Mapping):
+            raise Refused("every tool must have a function, an object with a name")
+        if function.get("name") == name:
+            return
+    raise Refused(f"tool_choice names {name!r}, which is none of the tools", "tool_choice")

@@ -22,6 +22,7 @@ from engine.server.flights import Flight, Flights
 from engine.server.params import Defaults
 from engine.server.prompts import Prompt
 from engine.server.requests import ChatBody, CompletionBody
+from engine.server.worker import Worker
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -63,6 +64,7 @@ class Service:
         self.served = served
         self.backend = backend
         self.flights = flights
+        self.worker = Worker()
 
     def ask(
         self,
@@ -102,8 +104,8 @@ class Service:
         return Flight(self.flights, prepared, request_id)
 
     def prompt_text(self, prompt: Prompt) -> str:
-        """The text of a prompt, for clients that want it back."""
-        return self.backend.tokenizer.decode(prompt.token_ids) if prompt.text is None else prompt.text
+        """The text of a prompt, for clients that want it back: all that they sent, also where it was cut."""
+        return self.backend.tokenizer.decode(prompt.sent) if prompt.text is None else prompt.text
 
 
 def response_id(kind: Literal["cmpl", "chatcmpl"], header: str | None, body_id: str) -> str:

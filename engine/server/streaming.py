@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 import msgspec
@@ -19,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from engine.generation import TextOutput
 from engine.sampling import RequestRefused
 from engine.server.errors import Refused, as_refused, internal
-from engine.server.flights import joined
+from engine.server.flights import Flight, joined
 
 logger = logging.getLogger("nullblock.server")
 T = TypeVar("T")
@@ -44,8 +45,6 @@ async def closed_stream(chunks: AsyncIterator[msgspec.Struct]) -> AsyncIterator[
             yield frame(chunk)
     except Refused as error:
         yield frame(error.body())
-    except RequestRefused as error:
-        yield frame(as_refused(error).body())
     except Exception as error:
         logger.exception("a stream failed")
         yield frame(internal(f"the server failed on this request: {type(error).__name__}").body())
@@ -67,19 +66,40 @@ async def paced(pieces: AsyncIterator[TextOutput], interval: int) -> AsyncIterat
             held[piece.index] = output
 
 
+def streamed(
+    prepare: Callable[[], Flight], chunks: Callable[[Flight], AsyncIterator[msgspec.Struct]]
+) -> EventStream:
+    """A flight's chunks as a stream. What only the engine's side refuses comes as its one frame, as upstream's does."""
+    try:
+        flight = prepare()
+    except RequestRefused as error:
+        return EventStream(_refusal(as_refused(error)), nullcontext())
+    return EventStream(closed_stream(chunks(flight)), flight)
+
+
+async def _refusal(refused: Refused) -> AsyncIterator[bytes]:
+    yield frame(refused.body())
+    yield DONE
+
+
 class EventStream(Response):
-    """A response of frames that ends with its client; the status line goes out before the first frame is there."""
+    """A response of frames that ends with its client; the status line goes out before the first frame is there.
+
+    `place` is entered before that: what it raises becomes the response in the stream's stead.
+    """
 
     media_type = "text/event-stream"
 
-    def __init__(self, frames: AsyncIterator[bytes]) -> None:
+    def __init__(self, frames: AsyncIterator[bytes], place: AbstractContextManager[object]) -> None:
         super().__init__()
         self._frames = frames
+        self._place = place
         del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        await until_gone(receive, self._pump(send))
+        with self._place:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await until_gone(receive, self._pump(send))
 
     async def _pump(self, send: Send) -> None:
         async for data in self._frames:

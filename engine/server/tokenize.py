@@ -20,7 +20,9 @@ def tokenize(service: Service, body: TokenizePromptBody | TokenizeChatBody) -> T
         text = body.prompt
     else:
         text = tokenizer.chat_prompt(
-            messages.normalised(body.messages),
+            messages.for_template(
+                messages.normalised(body.messages), knows_developer=tokenizer.knows_developer
+            ),
             add_generation_prompt=body.add_generation_prompt,
             continue_final_message=body.continue_final_message,
             **messages.template_variables(body),

@@ -17,13 +17,7 @@ from tests.engine.server.talk import Talk, error_of
 
 FACTS = json.loads(Path(__file__).with_name("upstream_answers.json").read_text(encoding="utf-8"))
 NAMES_NOTHING = ("suffix", "chat_template", "thinking_token_budget")
-DELIBERATE = {
-    '34-response_format={"type": "x"}': "response_format is refused as a whole, so its type is not looked into",
-    '34-bad_words=[""]': "bad_words is refused as a whole",
-    "34-structured_outputs={}": "structured_outputs is refused as a whole",
-    "34-beam-stream": "beam search is refused by name, streamed or not",
-    "34-repetition_detection={}": "an empty detection asks for something all the same",
-}
+DELIBERATE = {"34-beam-stream": "beam search is refused by name, streamed or not"}
 
 
 def refused_here(fact: dict[str, Any]) -> str | None:

@@ -93,10 +93,10 @@ def test_logprobs_have_as_many_alternatives_as_asked(wanted: int, talk: Talk) ->
 def test_variables_reach_the_template_and_reserved_ones_do_not(talk: Talk) -> None:
     reserved = {
         "tokenize": True,
-        "messages": [],
+        "messages": None,
         "add_generation_prompt": False,
-        "self": 1,
-        "conversation": 2,
+        "padding": 1,
+        "truncation": 2,
     }
 
     answer = talk.chat(messages=HELLO, chat_template_kwargs=reserved | {"free": 1}, return_prompt_text=True)

@@ -33,7 +33,7 @@ WANTED: dict[str, Any] = {
     "chat_template": "{{ messages }}",
     "logprob_token_ids": [5],
     "prompt_embeds": "abc",
-    "repetition_detection": {"max_pattern_size": 2},
+    "repetition_detection": {"max_pattern_size": 2, "min_count": 2},
     "response_format": {"type": "json_object"},
     "structured_outputs": {"regex": "a"},
     "suffix": "a",
