@@ -147,13 +147,16 @@ class LLM:
         """Queue every choice of a request. `wake` is called from the core's thread and must not block."""
         name = request_id if request_id is not None else f"request-{next(self._numbers)}"
         generation = Generation(prepared.params.n, self.core.abort, wake)
-        for index in range(prepared.params.n):
-            child = f"{index}_{name}" if prepared.params.n > 1 else name
-            generation.choices.append(
-                self.add(
-                    child, prepared, generation.receive, index=index, params=prepared.params.child(index)
+        try:
+            for index in range(prepared.params.n):
+                child = f"{index}_{name}" if prepared.params.n > 1 else name
+                params = prepared.params.child(index)
+                generation.choices.append(
+                    self.add(child, prepared, generation.receive, index=index, params=params)
                 )
-            )
+        except BaseException:
+            generation.abort()  # nobody will ever take what those that were queued yield
+            raise
         return generation
 
     async def stream(self, prepared: Prepared, request_id: str | None = None) -> AsyncIterator[TextOutput]:
