@@ -76,15 +76,22 @@ def check_override(override: Mapping[str, Any]) -> None:
 
 def _fault(name: str, value: Any) -> str | None:
     """What is wrong with a field's value, by the rules of a request; null if nothing is."""
+    if name == "eos_token_id":
+        return _type_fault(name, value, int | list[int], "a token id or a list of them")
+    ours, kind = SAMPLING_DEFAULTS[name]
+    fault = _type_fault(name, value, kind, "a whole number" if kind is int else "a number")
+    if fault is not None:
+        return fault
     try:
-        if name == "eos_token_id":
-            msgspec.convert(value, int | list[int])
-            return None
-        ours, kind = SAMPLING_DEFAULTS[name]
-        params = SamplingParams(**{ours: msgspec.convert(value, kind)})
-        params.validate(vocab_size=1, max_model_len=LONGEST)
-    except msgspec.ValidationError as error:
-        return f"{name} is {value!r}: {error}"
+        SamplingParams(**{ours: kind(value)}).validate(vocab_size=1, max_model_len=LONGEST)
     except RequestRefused as error:
         return str(error).replace("max_tokens", "max_new_tokens")
+    return None
+
+
+def _type_fault(name: str, value: Any, kind: Any, shown: str) -> str | None:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return f"{name} must be {shown}, got {value!r}"
     return None

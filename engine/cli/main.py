@@ -19,6 +19,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         signals.end_at_once(starting="serve" in sys.argv[1:2])
         _usable_streams()
+        # What it has to say of a model is said here, in one line.
+        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     from engine.cli.output import OutputLost, abandon_stdout
     from engine.cli.parser import build_parser
     from engine.errors import EngineError, ExitCode
