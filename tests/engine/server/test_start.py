@@ -6,11 +6,12 @@ import signal
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from engine.errors import StartupError
 from engine.server.lifecycle import bind
-from tests.engine.server.running import failing, starting
+from tests.engine.server.running import failing, running, starting
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -69,3 +70,24 @@ def test_two_servers_that_load_cannot_hold_one_port() -> None:
     finally:
         held.close()
     bind("127.0.0.1", port).close()
+
+
+def test_a_server_can_follow_another_on_its_port_at_once(tiny_opt: Path) -> None:
+    """Connections that the first one closed linger on the port."""
+    with running(tiny_opt, "--num-gpu-blocks-override", "8") as first, first.client() as client:
+        assert client.get("/health").status_code == 200
+        first.signal()
+        assert first.wait_exit(10) == 0
+        port = first.base.rpartition(":")[2]
+
+    with running(tiny_opt, "--num-gpu-blocks-override", "8", "--port", port) as second:
+        assert second.base.endswith(f":{port}")
+        assert httpx.get(f"{second.base}/health").status_code == 200
+
+
+def test_the_second_server_on_a_port_learns_it_before_it_loads(tiny_opt: Path) -> None:
+    with bind("127.0.0.1", 0) as held:
+        code, text = failing(str(tiny_opt), "--port", str(held.getsockname()[1]))
+
+    assert (code, text.count("\n")) == (1, 1)
+    assert "in use" in text
