@@ -12,6 +12,7 @@ from engine.cli.options import (
     add_capacity,
     add_engine,
     add_model,
+    add_number,
     engine_options,
     engine_seed,
     natural,
@@ -73,9 +74,7 @@ def register(commands: Commands) -> None:
         metavar="SECONDS",
         help="time for what is in flight after SIGTERM or SIGINT, before it is aborted (default: 0)",
     )
-    group.add_argument(
-        "--seed", type=engine_seed, default=0, metavar="N", help="of requests that bring none (default: 0)"
-    )
+    add_number(group, "--seed", "of requests that bring none (default: 0)", kind=engine_seed, default=0)
     group.add_argument(
         "--disable-uvicorn-access-log", action="store_true", help="log no line for each request"
     )
