@@ -28,6 +28,7 @@ from engine.wire import EngineConfig
 
 logger = logging.getLogger("nullblock.engine")
 
+DEAD = "the engine has stopped, its log says why: start it again"
 STOP_SECONDS = 2.0  # how long `stop` waits for the step under way before it answers in the thread's place
 REASONS: dict[Status, FinishReason] = {Status.FINISHED_STOPPED: "stop", Status.FINISHED_LENGTH: "length"}
 
@@ -36,7 +37,8 @@ class EngineCore:
     """Requests in, outputs out. A sink is called from the core's thread, in order, and must not block.
 
     The last output of a request, and only that, has a finish reason, unless the sink ended the request by its answer;
-    `stop` may deliver it from its own thread.
+    `stop` may deliver it from its own thread. Whatever a step or a sink raises is survived, BaseException included:
+    a panic of a library in another language is one. What ends the thread all the same answers everybody first.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class EngineCore:
         self._inbox: deque[Live | str] = deque()
         self._lives: dict[str, Live] = {}
         self._stopping = False
+        self._dead = False  # the thread has ended, and nobody asked it to
         self._idle = True  # the last step left everything as it was
         self._counters = Counters()
         self._scheduler = self._new_scheduler()
@@ -73,7 +76,10 @@ class EngineCore:
         self._thread.start()
 
     def add(self, asked: CoreRequest, sink: Sink) -> None:
-        """Queue a request. One that cannot be queued ends at once with `error`; after `stop`, with `abort`."""
+        """Queue a request. One that cannot be queued ends at once with `error`; after `stop`, with `abort`.
+
+        A core whose thread has died answers `error` to everybody.
+        """
         try:
             check_startable(len(asked.prompt), self.plan.max_model_len)
             hashed = self.config.block_size if self.config.enable_prefix_caching else None
@@ -85,6 +91,8 @@ class EngineCore:
             if self._stopping:
                 self._end(live, "abort")
                 self._publish()
+            elif self._dead:
+                self._end(live, "error", DEAD)
             else:
                 self._inbox.append(live)
                 self._changed.notify_all()
@@ -124,21 +132,37 @@ class EngineCore:
     @property
     def alive(self) -> bool:
         """Whether requests are served."""
-        return self._thread.is_alive() and not self._stopping
+        return self._thread.is_alive() and not self._stopping and not self._dead
 
     def _new_scheduler(self) -> Scheduler:
         return Scheduler(self.config, self.plan.num_blocks, self.plan.max_model_len)
 
     def _loop(self) -> None:
-        while self._take_inbox():
-            try:
-                self._step()
-            except Exception:
-                logger.exception("a step failed outside any request; everything in flight ends")
-                with self._changed:
-                    self._scheduler = self._new_scheduler()
-                    self._idle = True
-                    self._end_all("error", "the engine had to start over")
+        try:
+            while self._turn():
+                pass
+        except BaseException:
+            logger.critical("the engine's thread ends", exc_info=True)
+            with self._changed:
+                self._dead = True
+                self._end_all("error", DEAD)
+
+    def _turn(self) -> bool:
+        """The inbox and one step; what neither could survive alone ends all that is in flight. False when stopping."""
+        try:
+            if not self._take_inbox():
+                return False
+            self._step()
+        except BaseException:  # nothing that is raised on this thread asks it to end
+            logger.exception("a step failed outside any request; everything in flight ends")
+            self._start_over()
+        return True
+
+    def _start_over(self) -> None:
+        with self._changed:
+            self._scheduler = self._new_scheduler()
+            self._idle = True
+            self._end_all("error", "the engine had to start over")
 
     def _take_inbox(self) -> bool:
         """Do what other threads asked for; if a step would change nothing, sleep until there is something.
@@ -168,9 +192,10 @@ class EngineCore:
             self._scheduler.add_request(live.request)
 
     def _abort_one(self, request_id: str) -> None:
-        live = self._lives.pop(request_id, None)
+        live = self._lives.get(request_id)
         if live is not None:
             self._scheduler.abort(request_id)
+            del self._lives[request_id]
             self._tell(live, live.end("abort"))
 
     def _step(self) -> None:
@@ -233,7 +258,7 @@ class EngineCore:
         self._tell(live, live.end(reason, error))
 
     def _end_all(self, reason: FinishReason, error: str | None = None) -> None:
-        """End whatever is in flight or still in the inbox."""
+        """End whatever is in flight or still in the inbox. Nobody is forgotten, even if the counts cannot be made."""
         ended = [*self._lives.values(), *(item for item in self._inbox if isinstance(item, Live))]
         self._lives.clear()
         self._inbox.clear()
@@ -249,7 +274,7 @@ class EngineCore:
         """
         try:
             return live.sink(output) or output.finish_reason
-        except Exception:
+        except BaseException:
             logger.exception("the sink of request %s failed; the request is aborted", live.id)
             return output.finish_reason or "abort"
 

@@ -55,7 +55,7 @@ def execute(
     done = Executed()
     try:
         _run(rows, lives, runner, sampler, done)
-    except Exception as error:  # noqa: BLE001 - whatever a request provokes must not end the loop
+    except BaseException as error:  # noqa: BLE001 - whatever a request provokes must not end the loop
         logger.warning("a step of %d requests failed (%s); trying each alone", len(rows), _line(error))
         for state, old in zip(seeded, before, strict=True):
             state.generator.set_state(old)
@@ -150,13 +150,13 @@ def _run_alone(
             continue
         try:
             _run([row], lives, runner, sampler, done)
-        except Exception as error:
+        except BaseException as error:
             logger.exception("request %s failed", row.request_id)
             done.failed[row.request_id] = _line(error)
             garbage.update(written)
             done.spoiled |= any(block in scheduler.pool.hash_of for block in written)
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     first = (str(error).splitlines() or [""])[0]
     return f"{type(error).__name__}: {first}" if first else type(error).__name__

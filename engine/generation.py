@@ -6,6 +6,7 @@ Each choice of `n` is a request of its own in the core.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 
@@ -13,6 +14,8 @@ import msgspec
 
 from engine.detokenizer import Detokenizer
 from engine.outputs import FinishReason, RequestOutput, Sink, TokenLogprobs
+
+logger = logging.getLogger("nullblock.engine")
 
 
 class TextOutput(msgspec.Struct, frozen=True):
@@ -47,10 +50,17 @@ class Choice:
         self.reason: FinishReason | None = None
 
     def sink(self, tell: TextSink) -> Sink:
-        """What the core calls; it answers `stop` once a stop string is found, whatever the core knows."""
+        """What the core calls; it answers `stop` once a stop string is found, whatever the core knows.
+
+        Tokens that cannot be made into text end the choice with `error`: who waits for it is told in any case.
+        """
 
         def receive(output: RequestOutput) -> FinishReason | None:
-            text = self._read(output)
+            try:
+                text = self._read(output)
+            except BaseException as error:
+                logger.exception("the text of %s cannot be made; it ends", self.id)
+                text = _failed(self.index, output, error)
             self.reason = text.finish_reason
             tell(text)
             return self.reason
@@ -72,6 +82,19 @@ class Choice:
             num_cached_tokens=output.num_cached_tokens,
             error=output.error,
         )
+
+
+def _failed(index: int, output: RequestOutput, error: BaseException) -> TextOutput:
+    """The last output of a choice whose text cannot be made; one that was aborted stays so."""
+    aborted = output.finish_reason == "abort"
+    return TextOutput(
+        index=index,
+        text="",
+        token_ids=output.token_ids,
+        finish_reason="abort" if aborted else "error",
+        num_cached_tokens=output.num_cached_tokens,
+        error=None if aborted else output.error or f"its tokens have no text ({type(error).__name__})",
+    )
 
 
 class Generation:

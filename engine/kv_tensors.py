@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 
 from engine.errors import ModelError
+from engine.kernels import memory
 
 
 class KVTensors:
@@ -30,10 +31,12 @@ class KVTensors:
         self._row = 2 * num_kv_heads * head_size
         try:
             self._layers = [
-                torch.zeros(num_blocks, block_size * self._row, dtype=dtype, device=device)
+                memory.zeros(num_blocks, block_size * self._row, dtype=dtype)
+                if device.type == "cpu"
+                else torch.zeros(num_blocks, block_size * self._row, dtype=dtype, device=device)
                 for _ in range(num_layers)
             ]
-        except RuntimeError as error:
+        except (RuntimeError, OSError, OverflowError, ValueError) as error:
             total = num_layers * num_blocks * block_size * self._row * dtype.itemsize
             raise ModelError(
                 f"no memory for a KV cache of {total} bytes ({num_blocks} blocks): "

@@ -15,21 +15,14 @@ import msgspec
 
 from engine.core import EngineCore
 from engine.generation import Choice, Generation, TextOutput, TextSink
-from engine.limits import Room, check_servable
 from engine.live import CoreRequest
 from engine.outputs import FinishReason, TokenLogprobs
+from engine.preparation import Prepared, Preparer
 from engine.sampling import SamplingParams
 from engine.stats import CoreStats
 from engine.tokenizer import Tokenizer
 
-
-class Prepared(msgspec.Struct, frozen=True):
-    """A request that may be submitted: its tokens, and its parameters as they are in force."""
-
-    prompt: tuple[int, ...]
-    params: SamplingParams
-    priority: int = 0
-    cache_salt: str | None = None
+__all__ = ["LLM", "Completed", "Prepared", "join", "set_soon"]
 
 
 class Completed(msgspec.Struct, frozen=True):
@@ -68,6 +61,9 @@ class LLM:
         self.defaults = dict(defaults or {})
         self.ceiling = ceiling
         self.more_eos_token_ids = tuple(more_eos_token_ids)
+        default = self.defaults.get("max_tokens")
+        preparer = Preparer(tokenizer, self.max_model_len, self.vocab_size, default, ceiling)
+        self.prepare = preparer.prepare  # tokenises and checks a request
         self._numbers = itertools.count()
 
     @property
@@ -83,36 +79,6 @@ class LLM:
     @property
     def vocab_size(self) -> int:
         return self.core.config.model.vocab_size
-
-    def prepare(
-        self,
-        prompt: str | Sequence[int],
-        params: SamplingParams,
-        *,
-        max_tokens: int | None = None,
-        max_tokens_param: str = "max_tokens",
-        add_special_tokens: bool = True,
-        priority: int = 0,
-        cache_salt: str | None = None,
-    ) -> Prepared:
-        """Tokenise and check a request; `max_tokens` is what the client asked for, null if nothing.
-
-        `params.max_tokens` is not looked at: it becomes what the request may really generate.
-        Raises RequestRefused with the field at fault, as upstream names it.
-        """
-        room = Room(self.max_model_len, max_tokens, max_tokens_param)
-        room.check_output()
-        if isinstance(prompt, str):
-            room.check_text(prompt, self.tokenizer.max_chars_per_token)
-            prompt = self.tokenizer.encode(prompt, add_special_tokens=add_special_tokens)
-        room.check_prompt(len(prompt))
-        default = self.defaults.get("max_tokens")
-        granted = room.granted(len(prompt), None if default is None else int(default), self.ceiling)
-        in_force = msgspec.structs.replace(params, max_tokens=granted).validate(
-            self.vocab_size, room.max_model_len
-        )
-        check_servable(prompt, room.max_model_len, self.vocab_size)
-        return Prepared(tuple(prompt), in_force, priority, cache_salt)
 
     def add(
         self,
@@ -147,13 +113,16 @@ class LLM:
         """Queue every choice of a request. `wake` is called from the core's thread and must not block."""
         name = request_id if request_id is not None else f"request-{next(self._numbers)}"
         generation = Generation(prepared.params.n, self.core.abort, wake)
-        for index in range(prepared.params.n):
-            child = f"{index}_{name}" if prepared.params.n > 1 else name
-            generation.choices.append(
-                self.add(
-                    child, prepared, generation.receive, index=index, params=prepared.params.child(index)
+        try:
+            for index in range(prepared.params.n):
+                child = f"{index}_{name}" if prepared.params.n > 1 else name
+                params = prepared.params.child(index)
+                generation.choices.append(
+                    self.add(child, prepared, generation.receive, index=index, params=params)
                 )
-            )
+        except BaseException:
+            generation.abort()  # nobody will ever take what those that were queued yield
+            raise
         return generation
 
     async def stream(self, prepared: Prepared, request_id: str | None = None) -> AsyncIterator[TextOutput]:

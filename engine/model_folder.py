@@ -8,10 +8,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 from engine.errors import ModelError
 from engine.shape import read_json
 
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "*.model",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "tekken.json",
+    "*.tiktoken",
+)
+LONGEST_SHOWN = 300  # characters of a name
 MADE_HERE = ("smollm2-135m-instruct", "tiny-opt")
 
 
@@ -26,16 +37,48 @@ def resolve_folder(name: str) -> Path:
 
     Raises ModelError, in one line, for a path that is no model's and for a hub that cannot be reached.
     """
-    folder = Path(name).expanduser()
-    if folder.is_dir():
+    folder, kind = folder_named(name)
+    if kind == "folder":
         return _checked(folder)
-    if folder.exists():
+    if kind == "file":
         raise ModelError(f"{name} is a file: name the folder that holds config.json and *.safetensors")
-    if not is_hub_name(name) or folder.parent.is_dir():
+    if kind == "impossible" or not is_hub_name(name) or folder.parent.is_dir():
         raise ModelError(
-            f"no model folder {name}: give a folder with config.json, or run `make model`{_made(folder)}"
+            f"no model folder {shown(name)}: give a folder with config.json, or run `make model`{_made(folder)}"
         )
     return _checked(_from_hub(name))
+
+
+def folder_named(name: str) -> tuple[Path, Literal["folder", "file", "nothing", "impossible"]]:
+    """The path that `name` means and what is there: `impossible` for what no path on this machine can be.
+
+    Raises ModelError for an empty name, which would be the working directory, and for a path that may not be looked at.
+    """
+    if not name.strip():
+        raise ModelError("MODEL is empty: give a folder with config.json, or a hub name")
+    folder = Path(name)
+    try:
+        folder = folder.expanduser()
+        if folder.is_dir():
+            return folder, "folder"
+        return folder, "file" if folder.exists() else "nothing"
+    except PermissionError as error:
+        raise ModelError(f"{name} cannot be read ({error.strerror})") from error
+    except (OSError, RuntimeError, ValueError):  # too long, a user who is not there, a NUL
+        return folder, "impossible"
+
+
+def shown(name: str) -> str:
+    """A name as a message shows it: a line, and not pages."""
+    return name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]}… ({len(name)} characters)"
+
+
+def check_tokenizer(folder: Path) -> None:
+    """Raise ModelError for a folder without a tokenizer: transformers would make one that knows no word."""
+    if not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
+        raise ModelError(
+            f"{folder} has no tokenizer: add tokenizer.json and tokenizer_config.json of the model"
+        )
 
 
 def _made(folder: Path) -> str:

@@ -94,7 +94,9 @@ class ModelRunner:
             where,
         )
         with torch.inference_mode():
-            model = family(config, Weights(path, DTYPES[dtype], where), plain)
+            weights = Weights(path, DTYPES[dtype], where)
+            model = family(config, weights, plain)
+        weights.check_spent(tied=bool(config.tie_word_embeddings))
         return cls(model, shape, kv, DTYPES[dtype], max_num_batched_tokens, plain)
 
     def execute(self, rows: Sequence[Row]) -> Logits:

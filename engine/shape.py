@@ -25,11 +25,21 @@ SHAPE_KEYS = {
 SHAPE_EXAMPLE = "layers=12,kv-heads=12,head-size=64,max-position=2048"
 
 
+# Widths that some families have and some have not.
+WIDTHS = ("intermediate_size", "ffn_dim", "word_embed_proj_dim")
+
+
 class ModelFacts(msgspec.Struct, frozen=True):
-    """What a configuration says: its shape, and the dtype of its weights (`float32` where it names none)."""
+    """What a configuration says: its shape, and the dtype of its weights (`float32` where it names none).
+
+    `unknown_dtype` is what it calls a dtype that nothing here computes in; `architecture` null where it names none.
+    """
 
     shape: ModelShape
     dtype: str
+    unknown_dtype: str | None = None
+    architecture: str | None = None
+    quantised: bool = False
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -48,8 +58,16 @@ def read_json(path: Path) -> dict[str, Any]:
 def read_facts(folder: Path) -> ModelFacts:
     """Shape and dtype of the model in `folder`. Raises ModelError."""
     config = read_json(folder / "config.json")
-    named = str(config.get("dtype") or config.get("torch_dtype") or "float32")
-    return ModelFacts(shape_of(config.get, folder.resolve().name), named if named in KV_BYTES else "float32")
+    named = str(config.get("dtype") or config.get("torch_dtype") or "float32").removeprefix("torch.")
+    known = named in KV_BYTES
+    architectures = config.get("architectures")
+    return ModelFacts(
+        shape=shape_of(config.get, folder.resolve().name),
+        dtype=named if known else "float32",
+        unknown_dtype=None if known else named,
+        architecture=str(architectures[0]) if isinstance(architectures, list) and architectures else None,
+        quantised=bool(config.get("quantization_config")),
+    )
 
 
 def shape_of(get: Callable[[str], Any], name: str) -> ModelShape:
@@ -58,12 +76,19 @@ def shape_of(get: Callable[[str], Any], name: str) -> ModelShape:
     Mirrors vllm/transformers_utils/model_arch_config_convertor.py::ModelArchConfigConvertorBase. Raises ModelError.
     """
     try:
-        heads = _count(get, "num_attention_heads")
+        heads, hidden = _count(get, "num_attention_heads"), _count(get, "hidden_size")
+        kv_heads = _count(get, "num_key_value_heads", heads)
+        if get("head_dim") is None and hidden % heads:
+            raise ValueError(f"num_attention_heads {heads} does not divide hidden_size {hidden}")
+        if heads % kv_heads:
+            raise ValueError(f"num_key_value_heads {kv_heads} does not divide num_attention_heads {heads}")
+        for width in WIDTHS:
+            _count(get, width, 1)
         return ModelShape(
             name=name,
             num_layers=_count(get, "num_hidden_layers"),
-            num_kv_heads=_count(get, "num_key_value_heads", heads),
-            head_size=_count(get, "head_dim", _count(get, "hidden_size") // heads),
+            num_kv_heads=kv_heads,
+            head_size=_count(get, "head_dim", hidden // heads),
             max_position=_max_position(get),
             vocab_size=_count(get, "vocab_size"),
         )

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from engine import capacity
+import msgspec
+
+from engine import capacity, generation_config
 from engine.capacity import PlanOk, PlanRefused
 from engine.errors import ModelError, StartupError, UsageError
-from engine.model_folder import resolve_folder
+from engine.families import architectures, check_computed
+from engine.generation_config import GenerationConfig
+from engine.model_folder import check_tokenizer, resolve_folder
 from engine.options import EngineOptions
-from engine.shape import ModelFacts, read_facts, read_json
+from engine.sampling import RequestRefused
+from engine.shape import ModelFacts, read_facts
 from engine.threads import run_apart, spin_briefly
+from engine.weight_files import check_layers
 from engine.wire import EngineConfig
 
 if TYPE_CHECKING:
     from engine.llm import LLM
+    from engine.preparation import Preparer
+    from engine.tokenizer import Tokenizer
 
 logger = logging.getLogger("nullblock.engine")
 
-# Fields of a model's generation config that are sampling defaults, and their names among ours.
-SAMPLING_DEFAULTS = {
-    "repetition_penalty": "repetition_penalty",
-    "temperature": "temperature",
-    "top_k": "top_k",
-    "top_p": "top_p",
-    "min_p": "min_p",
-    "max_new_tokens": "max_tokens",
-}
 GIB = 1 << 30
 MOST_BLOCKS = 1 << 22
 
@@ -137,68 +136,139 @@ def available_memory() -> int | None:
     return int(found[1]) * 1024 if found else None
 
 
-def generation_config(folder: Path, override: Mapping[str, Any]) -> dict[str, Any]:
-    """The model's generation config with the operator's values over it; empty where the model has none."""
-    path = folder / "generation_config.json"
-    return (read_json(path) if path.is_file() else {}) | dict(override)
-
-
-def sampling_defaults(config: Mapping[str, Any]) -> dict[str, float]:
-    """The sampling parameters that clients get who name none. Mirrors ::ModelConfig.get_diff_sampling_param."""
-    return {
-        ours: config[theirs]
-        for theirs, ours in SAMPLING_DEFAULTS.items()
-        if isinstance(config.get(theirs), int | float)
+def warnings_of(plan: PlanOk, facts: ModelFacts, config: EngineConfig) -> list[str]:
+    """What is odd about a start that is possible, a sentence each."""
+    sentences = {
+        "batched-tokens-exceed-seqs-times-len": (
+            f"--max-num-batched-tokens {config.max_num_batched_tokens} is more than the "
+            f"{config.max_num_seqs * plan.max_model_len} tokens that --max-num-seqs {config.max_num_seqs} requests "
+            f"of {plan.max_model_len} can ever have"
+        )
     }
+    lines = [sentences.get(kind, kind) for kind in plan.warnings]
+    if not plan.usable_blocks:
+        lines.append(
+            "there is no block but the null block, which is never handed out: every request waits for ever "
+            "(mirrored behaviour) — raise --num-gpu-blocks-override or --kv-cache-memory-bytes"
+        )
+    if facts.unknown_dtype is not None:
+        lines.append(
+            f"config.json names the dtype {facts.unknown_dtype}, which nothing here computes in: "
+            f"{config.dtype} is taken"
+        )
+    return lines
 
 
-def eos_ids(config: Mapping[str, Any]) -> tuple[int, ...]:
-    """The EOS ids of a generation config, one or several."""
-    value = config.get("eos_token_id")
-    return tuple(value) if isinstance(value, list) else () if value is None else (int(value),)
+class Start(msgspec.Struct, frozen=True):
+    """All that is known of a start before anything heavy is imported."""
+
+    options: EngineOptions
+    folder: Path
+    facts: ModelFacts
+    config: EngineConfig
+    plan: PlanOk
+    generation: GenerationConfig
 
 
-def load_llm(options: EngineOptions, progress: Callable[[str], None]) -> LLM:
-    """A model that serves, its core started; `progress` gets a line a stage.
-
-    Raises UsageError or StartupError, before weights are read where it can be known then.
-    """
+def check_start(options: EngineOptions) -> Start:
+    """Everything that options, config.json and the headers of the weights can tell. Raises UsageError or StartupError."""
     folder = resolve_folder(options.model)
     facts = read_facts(folder)
+    check_computed(facts.architecture, facts.quantised, architectures())
+    check_tokenizer(folder)
+    generation = generation_config.read(folder, options.override_generation_config)
+    try:
+        check_layers(folder, facts.shape.num_layers)
+    except ModuleNotFoundError as error:
+        raise _not_installed(error) from error
     config = options.config(facts.shape, facts.dtype)
     check_memory(config, folder)
-    plan = plan_or_refuse(config, options)
-    generation = generation_config(folder, options.override_generation_config)
-    for line in start_up_log(plan, config):
-        logger.info(line)
-    progress(f"loading {folder.name} in {config.dtype}")
-    return _load(options, folder, facts, config, plan, generation)
+    return Start(options, folder, facts, config, plan_or_refuse(config, options), generation)
 
 
-def _load(
+def load_llm(
     options: EngineOptions,
-    folder: Path,
-    facts: ModelFacts,
-    config: EngineConfig,
-    plan: PlanOk,
-    generation: Mapping[str, Any],
+    progress: Callable[[str], None],
+    first: Callable[[Preparer], object] | None = None,
 ) -> LLM:
-    """The part that needs torch and transformers."""
+    """A model that serves, its core started; `progress` gets a line a stage.
+
+    `first` may refuse a request that is known already, before weights are read.
+    Raises UsageError or StartupError, before the log where config.json or the weights' headers tell.
+    """
     spin_briefly()
+    start = check_start(options)
     try:
-        from engine.core import EngineCore
-        from engine.llm import LLM
-        from engine.model_runner import ModelRunner
-        from engine.tokenizer import Tokenizer
+        from engine.preparation import Preparer
+
+        tokenizer = _prepare_load(start)
     except ModuleNotFoundError as error:
-        raise StartupError(
-            f"{error.name} is not installed", hint="`make model` installs what a model needs"
-        ) from error
+        raise _not_installed(error) from error
+    generation, plan = start.generation, start.plan
+    if first is not None:
+        default = generation.defaults.get("max_tokens")
+        first(
+            Preparer(tokenizer, plan.max_model_len, start.facts.shape.vocab_size, default, generation.ceiling)
+        )
+    for line in start_up_log(plan, start.config):
+        logger.info(line)
+    for line in (*warnings_of(plan, start.facts, start.config), *template_warnings(tokenizer)):
+        logger.warning(line)
+    progress(f"loading {start.folder.name} in {start.config.dtype}")
+    return _load(start, tokenizer)
+
+
+def _not_installed(error: ModuleNotFoundError) -> StartupError:
+    return StartupError(f"{error.name} is not installed", hint="`make model` installs what a model needs")
+
+
+def _prepare_load(start: Start) -> Tokenizer:
+    """What torch and transformers must be asked before weights are read, and the tokenizer."""
+    import torch
+
+    from engine.models import family_of
+    from engine.tokenizer import Tokenizer
+    from engine.weights import read_config
+
+    if start.options.device == "cuda" and not torch.cuda.is_available():
+        raise StartupError("no CUDA device is there", hint="choose --device cpu")
+    family_of(read_config(start.folder))
     try:
-        tokenizer = Tokenizer.load(folder, plain=options.plain)
+        return Tokenizer.load(start.folder, plain=start.options.plain)
+    except Exception as error:  # whatever transformers raises for files that are no tokenizer's
+        raise _cannot_load(start.folder, error, "the tokenizer of ") from error
+
+
+def template_warnings(tokenizer: Tokenizer) -> list[str]:
+    """Whether the chat template is one at all; upstream as well finds out when somebody chats, and refuses with 400."""
+    from jinja2 import TemplateSyntaxError
+
+    if not tokenizer.has_chat_template:
+        return []
+    try:
+        tokenizer.chat_prompt([{"role": "user", "content": "Hello"}])
+    except RequestRefused as error:
+        if isinstance(error.__cause__, TemplateSyntaxError):
+            return [f"the chat template is broken, and every chat will be refused: {error.__cause__.message}"]
+    return []
+
+
+def _cannot_load(folder: Path, error: BaseException, what: str = "") -> StartupError:
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    return StartupError(f"{what}{folder.name} cannot be loaded: {first}")
+
+
+def _load(start: Start, tokenizer: Tokenizer) -> LLM:
+    """Weights, core and what serves."""
+    from engine.core import EngineCore
+    from engine.llm import LLM
+    from engine.model_runner import ModelRunner
+
+    options, config, plan, wanted = start.options, start.config, start.plan, start.facts.shape
+    try:
         load = partial(
             ModelRunner.load,
-            folder,
+            start.folder,
             config.dtype,
             options.device,
             plan.num_blocks,
@@ -208,24 +278,25 @@ def _load(
         )
         runner = run_apart(load)
     except (ModelError, OSError, ValueError, MemoryError, RuntimeError) as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise StartupError(f"{folder.name} cannot be loaded: {first}") from error
-    if (runner.shape.num_layers, runner.shape.num_kv_heads, runner.shape.head_size) != (
-        facts.shape.num_layers,
-        facts.shape.num_kv_heads,
-        facts.shape.head_size,
+        raise _cannot_load(start.folder, error) from error
+    found = runner.shape
+    if (found.num_layers, found.num_kv_heads, found.head_size) != (
+        wanted.num_layers,
+        wanted.num_kv_heads,
+        wanted.head_size,
     ):
-        raise StartupError(f"{folder}/config.json and the loaded model disagree on the KV cache's shape")
+        raise StartupError(
+            f"{start.folder}/config.json and the loaded model disagree on the KV cache's shape"
+        )
     core = EngineCore(
         runner, config, plan, options.policies, seed=options.seed, device=options.device, plain=options.plain
     )
     core.start()
-    ceiling = options.override_generation_config.get("max_new_tokens")
     return LLM(
         core,
         tokenizer,
         name=options.served_model_name or options.model,
-        defaults=sampling_defaults(generation),
-        ceiling=ceiling if isinstance(ceiling, int) else None,
-        more_eos_token_ids=eos_ids(generation),
+        defaults=start.generation.defaults,
+        ceiling=start.generation.ceiling,
+        more_eos_token_ids=start.generation.eos_token_ids,
     )

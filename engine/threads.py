@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 SPINS: Final = "10000"  # about a tenth of a millisecond
@@ -29,5 +28,7 @@ def spin_briefly() -> None:
 
 def run_apart(work: Callable[[], T]) -> T:
     """`work()` in a thread that ends with it, so that its helpers are not counted beside those of later threads."""
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(1, thread_name_prefix="nullblock-load") as pool:
         return pool.submit(work).result()

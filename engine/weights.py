@@ -5,21 +5,19 @@ Everything that can be known to be wrong is known from `config.json`, before a b
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from engine import shape
 from engine.errors import ModelError
 from engine.kernels.memory import Arena
+from engine.weight_files import is_rotary_buffer, open_file, unreadable, weight_files
 from engine.wire import ModelShape
 
 DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-INDEX: Final = "model.safetensors.index.json"
 
 
 def read_config(folder: Path) -> Any:
@@ -33,16 +31,6 @@ def read_config(folder: Path) -> Any:
         raise ModelError(
             f"{folder / 'config.json'} is not a configuration that can be used: {reason}"
         ) from error
-
-
-def architecture_of(config: Any) -> str:
-    """The name of the model's class, by which a family is found. Raises ModelError when there is none."""
-    names = getattr(config, "architectures", None)
-    if not names:
-        raise ModelError(
-            "config.json names no architecture: add one, such as LlamaForCausalLM, to `architectures`"
-        )
-    return str(names[0])
 
 
 def shape_of(config: Any, name: str) -> ModelShape:
@@ -63,7 +51,8 @@ class Weights:
         self._arena = Arena()
         self._open: dict[Path, Any] = {}
         self._files: dict[str, tuple[Path, str]] = {}
-        for path in self._paths():
+        self._taken: set[str] = set()
+        for path in weight_files(folder):
             for stored in self._reader(path).offset_keys():
                 self._files[stored.removeprefix(prefix)] = (path, stored)
 
@@ -79,11 +68,12 @@ class Weights:
             raise ModelError(
                 f"{self._folder} lacks the weight {name}: its safetensors are not this architecture's"
             )
+        self._taken.add(name)
         path, stored = self._files[name]
         try:
             tensor: torch.Tensor = self._open[path].get_tensor(stored)
         except (SafetensorError, OSError) as error:
-            raise _unreadable(path, error) from error
+            raise unreadable(path, error) from error
         if tuple(tensor.shape) != shape:
             raise ModelError(
                 f"{path}: {stored} has shape {list(tensor.shape)}, and config.json asks for {list(shape)}"
@@ -99,29 +89,26 @@ class Weights:
             return self._arena.place(tensor)
         return tensor
 
-    def _paths(self) -> list[Path]:
-        index = self._folder / INDEX
-        if not index.is_file():
-            return sorted(self._folder.glob("*.safetensors"))
-        try:
-            names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _unreadable(index, error) from error
-        missing = [name for name in names if not (self._folder / name).is_file()]
-        if missing:
-            raise ModelError(f"{self._folder} lacks {missing[0]}, which {INDEX} names: download it again")
-        return [self._folder / name for name in names]
+    def check_spent(self, *, tied: bool) -> None:
+        """Raise ModelError for a tensor that no part of the model has taken: the weights are of another model.
+
+        As upstream, a model passes over the buffers of rotary positions, over biases of parts that have none and,
+        where `tied`, over a head of its own. Mirrors vllm/model_executor/models/utils.py::AutoWeightsLoader.
+        """
+        parts = {name[:end] for name in self._taken for end in range(len(name)) if name[end] == "."}
+        for name in sorted(self._files.keys() - self._taken):
+            passed_over = (
+                is_rotary_buffer(name)
+                or (tied and name.startswith("lm_head."))
+                or (name.endswith(".bias") and name.removesuffix(".bias") in parts)
+            )
+            if not passed_over:
+                raise ModelError(
+                    f"{self._folder} has the weight {self._files[name][1]}, which the model of its config.json "
+                    "has no place for: restore the model's folder"
+                )
 
     def _reader(self, path: Path) -> Any:
         if path not in self._open:
-            opened: Callable[..., Any] = safe_open
-            try:
-                self._open[path] = opened(path, framework="pt")
-            except (SafetensorError, OSError) as error:
-                raise _unreadable(path, error) from error
+            self._open[path] = open_file(path, "pt")
         return self._open[path]
-
-
-def _unreadable(path: Path, error: Exception) -> ModelError:
-    reason = (str(error).splitlines() or [type(error).__name__])[0]
-    return ModelError(f"{path} cannot be read ({reason}): download or make the model again")

@@ -16,6 +16,8 @@ Execute = Callable[[argparse.Namespace], int]
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 DEFAULTS = EngineOptions(model="")
 LARGEST = 2**63 - 1
+MOST_SEED = 2**32 - 1
+MOST_DIGITS = 1000  # of a number that is looked at at all
 
 
 def verb(
@@ -191,10 +193,21 @@ def length(text: str) -> int | Literal["auto"]:
     return positive(text)
 
 
-def _whole(text: str, least: int) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > len(str(LARGEST)):
+def engine_seed(text: str) -> int:
+    """A seed of the engine, 0 to 2**32 - 1 as upstream's numpy takes it; for argparse."""
+    return _whole(text, 0, MOST_SEED)
+
+
+def request_seed(text: str) -> int:
+    """A seed of a request: any whole number of 64 bits with a sign, as in upstream's API; for argparse."""
+    return _whole(text, -LARGEST - 1)
+
+
+def _whole(text: str, least: int, most: int = LARGEST) -> int:
+    digits = text.removeprefix("-") if least < 0 else text
+    value = int(text) if digits.isascii() and digits.isdecimal() and len(digits) <= MOST_DIGITS else None
+    if value is None or value < least:
         raise argparse.ArgumentTypeError(f"takes a whole number of at least {least}, not {text[:40]!r}")
-    value = int(text)
-    if not least <= value <= LARGEST:
-        raise argparse.ArgumentTypeError(f"takes a whole number of at least {least}, not {text!r}")
+    if value > most:
+        raise argparse.ArgumentTypeError(f"takes a whole number of at most {most}, not {text[:40]!r}")
     return value

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.cli.options import Commands, add_capacity, add_json, engine_options, verb
-from engine.errors import ExitCode, UsageError
+from engine.cli.output import say, show
+from engine.errors import ExitCode, ModelError, UsageError
 
 if TYPE_CHECKING:
     from engine.capacity import PlanOk
     from engine.options import EngineOptions
+    from engine.shape import ModelFacts
     from engine.wire import EngineConfig
 
 RECORD = "records/auto-fit/null-block-counted.md"
@@ -26,7 +27,7 @@ def register(commands: Commands) -> None:
         "  nullblock plan --shape layers=12,kv-heads=12,head-size=64,max-position=2048 --num-gpu-blocks-override 4",
         execute,
     )
-    parser.add_argument("model", nargs="?", default="", metavar="MODEL", help="a folder with a config.json")
+    parser.add_argument("model", nargs="?", default=None, metavar="MODEL", help="a folder with a config.json")
     parser.add_argument("--shape", metavar="K=V,…", help="a shape in place of a model (see the example)")
     add_capacity(parser)
     add_json(parser)
@@ -40,33 +41,45 @@ def execute(args: argparse.Namespace) -> int:
     from engine.startup import check_size, explain
 
     options = engine_options(args)
-    config = _config(args, options)
+    facts = _facts(args)
+    config = options.config(facts.shape, facts.dtype)
     check_size(config)
     plan = capacity.plan(config, options.policies)
     if args.json:
-        print(msgspec.json.encode(plan).decode())
+        show(msgspec.json.encode(plan).decode())
         return ExitCode.USAGE if isinstance(plan, PlanRefused) else ExitCode.OK
     if isinstance(plan, PlanRefused):
-        print("\n".join(_memory_lines(config, config.bytes_per_block)))
         message, hint = explain(plan, config)
         raise UsageError(message, hint=hint)
-    print("\n".join(lines(plan, config, options)))
+    show("\n".join(lines(plan, facts, config, options)))
     return ExitCode.OK
 
 
-def _config(args: argparse.Namespace, options: EngineOptions) -> EngineConfig:
-    from engine.shape import parse_shape, read_facts
+def _facts(args: argparse.Namespace) -> ModelFacts:
+    """What is known of the model; that no family computes it is said, and its arithmetic is still worth having."""
+    from engine.families import architectures, check_computed
+    from engine.model_folder import folder_named, shown
+    from engine.shape import ModelFacts, parse_shape, read_facts
 
-    if bool(args.model) == bool(args.shape):
+    if (args.model is None) == (args.shape is None):
         raise UsageError("name a MODEL or give --shape, one of the two", hint="see 'nullblock plan --help'")
-    if args.shape:
-        return options.config(parse_shape(args.shape), "float32")
-    facts = read_facts(Path(args.model).expanduser())
-    return options.config(facts.shape, facts.dtype)
+    if args.shape is not None:
+        return ModelFacts(parse_shape(args.shape), "float32")
+    folder, kind = folder_named(args.model)
+    if kind != "folder":
+        raise ModelError(f"no model folder {shown(args.model)}: give a folder with config.json")
+    facts = read_facts(folder)
+    try:
+        check_computed(facts.architecture, facts.quantised, architectures())
+    except ModelError as error:
+        say(f"warning: serve and generate refuse this model: {error}")
+    return facts
 
 
-def lines(plan: PlanOk, config: EngineConfig, options: EngineOptions) -> list[str]:
+def lines(plan: PlanOk, facts: ModelFacts, config: EngineConfig, options: EngineOptions) -> list[str]:
     """The arithmetic that made `plan`, a step a line, with the flag that each number comes from."""
+    from engine.startup import warnings_of
+
     size, blocks = config.block_size, plan.num_blocks
     fitted = config.max_model_len == "auto"
     reserved = options.policies.null_block_capacity.reserves
@@ -89,8 +102,8 @@ def lines(plan: PlanOk, config: EngineConfig, options: EngineOptions) -> list[st
         f"a request may fill   = {plan.usable_blocks} x {size} = {plan.usable_blocks * size} slots; "
         "one of P prompt and M output tokens needs P + M - 1",
     ]
-    text += [f"warning: {kind}" for kind in plan.warnings]
-    if plan.max_model_len - 1 > plan.usable_blocks * size:
+    text += [f"warning: {line}" for line in warnings_of(plan, facts, config)]
+    if plan.usable_blocks and plan.max_model_len - 1 > plan.usable_blocks * size:
         text.append(
             f"warning: a request of {plan.max_model_len} tokens needs {plan.max_model_len - 1} slots and waits for "
             f"ever (mirrored behaviour: {RECORD}; --policy null-block-capacity=reserve plans without it)"

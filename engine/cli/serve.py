@@ -12,8 +12,9 @@ from engine.cli.options import (
     add_capacity,
     add_engine,
     add_model,
+    add_number,
     engine_options,
-    json_object,
+    engine_seed,
     natural,
     verb,
 )
@@ -73,9 +74,7 @@ def register(commands: Commands) -> None:
         metavar="SECONDS",
         help="time for what is in flight after SIGTERM or SIGINT, before it is aborted (default: 0)",
     )
-    group.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of requests that bring none (default: 0)"
-    )
+    add_number(group, "--seed", "of requests that bring none (default: 0)", kind=engine_seed, default=0)
     group.add_argument(
         "--disable-uvicorn-access-log", action="store_true", help="log no line for each request"
     )
@@ -96,7 +95,6 @@ def execute(args: argparse.Namespace) -> int:
         ) from error
     held = lifecycle.bind(args.host, args.port)
     try:
-        lifecycle.end_on_signal()
         from engine.startup import load_llm
 
         llm = load_llm(options, say)
@@ -127,29 +125,12 @@ async def _life(args: argparse.Namespace, llm: LLM, held: socket.socket) -> None
 
 def _options(args: argparse.Namespace) -> EngineOptions:
     """The engine's options; --override-generation-config is checked here, before anything is loaded."""
-    import msgspec
+    from engine.generation_config import check_override
 
     options = engine_options(
         argparse.Namespace(**{key: value for key, value in vars(args).items() if key != "served_model_name"})
     )
-    override = json_object("--override-generation-config", args.override_generation_config)
-    allowed = {
-        "temperature": float,
-        "top_p": float,
-        "top_k": int,
-        "min_p": float,
-        "repetition_penalty": float,
-        "max_new_tokens": int,
-    }
-    for key, value in override.items():
-        if key not in allowed and key != "eos_token_id":
-            raise UsageError(
-                f"--override-generation-config has no {key}", hint=f"it has {', '.join(sorted(allowed))}"
-            )
-        try:
-            msgspec.convert(value, allowed.get(key, int | list[int]))
-        except msgspec.ValidationError as error:
-            raise UsageError(f"--override-generation-config: {key}: {error}") from error
+    check_override(options.override_generation_config)
     return options
 
 

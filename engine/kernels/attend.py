@@ -185,14 +185,17 @@ def _compiled(dtype: torch.dtype, size: int) -> Any:
             while position < context:
                 at, count = _span(tables[row], position, block_size, context)
                 position += count
+                ahead, share = 0, 0
                 if position < context and part == kv_heads:
                     ahead, following = _span(tables[row], position, block_size, context)
                     ahead = arguments[10] + ahead * slot_bytes
-                    for line in range(ahead, ahead + following * slot_bytes, 64):
-                        prefetch(line)
+                    share = (following * slot_bytes // 64 + part - 1) // part * 64
                 address = arguments[10] + at * slot_bytes
                 block = carray(pointer(address), (count * 2 * kv_heads, size), element)
                 for head in range(part):
+                    for line in range(ahead, ahead + share, 64):
+                        prefetch(line)
+                    ahead += share
                     low, high = head * group, (head + 1) * group
                     _take_block(
                         block,

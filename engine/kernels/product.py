@@ -4,8 +4,7 @@ A product of few rows costs what it takes to read the weight once: six of its ro
 registers, and the next six are asked for meanwhile. Sums run along `inputs` in many parts, which rounds less than
 one sum does. Plain twin: torch's `F.linear`.
 
-Arguments: 1 rows, 2 inputs, 3 outputs, 4 rows a task, 5 outputs a task, 6 x, 7 weight, 8 bias `[outputs]`, 9 out
-`[rows, outputs]`.
+Arguments: 1 rows, 2 inputs, 3 outputs, 4 outputs a task, 5 x, 6 weight, 7 bias `[outputs]`, 8 out `[rows, outputs]`.
 """
 
 from __future__ import annotations
@@ -18,12 +17,9 @@ from numba import carray
 
 from engine.kernels.team import inlined, kernel, pointer, prefetch, run, ticket
 
-# Rows and outputs of a task: its part of `x` and of the weight fit into a core's second-level cache. There are more
-# tasks than threads, so that one that was interrupted does not keep the others waiting.
-HEIGHT: Final = 96
+TASKS: Final = 8  # more than threads, so that one that was interrupted does not keep the others waiting
+MIN_WIDTH: Final = 24  # outputs of a task
 MAX_ROWS: Final = 256  # with more of them torch's own product is as fast
-TASKS: Final = 16
-MIN_WIDTH: Final = 24
 
 
 @inlined
@@ -87,37 +83,32 @@ def _ask_for(begin: Any, end: Any) -> None:
 
 @kernel
 def _product(arguments: Any) -> None:
-    rows, inputs, outputs = arguments[1], arguments[2], arguments[3]
-    height, width = arguments[4], arguments[5]
-    x = carray(pointer(arguments[6]), (rows, inputs), np.float32)
-    w = carray(pointer(arguments[7]), (outputs, inputs), np.float32)
-    bias = carray(pointer(arguments[8]), (outputs,), np.float32)
-    out = carray(pointer(arguments[9]), (rows, outputs), np.float32)
-    blocks = (rows + height - 1) // height
+    rows, inputs, outputs, width = arguments[1], arguments[2], arguments[3], arguments[4]
+    x = carray(pointer(arguments[5]), (rows, inputs), np.float32)
+    w = carray(pointer(arguments[6]), (outputs, inputs), np.float32)
+    bias = carray(pointer(arguments[7]), (outputs,), np.float32)
+    out = carray(pointer(arguments[8]), (rows, outputs), np.float32)
+    tiles = (rows + 3) // 4
+    share = (6 * inputs // 16 + tiles - 1) // tiles * 64 if tiles > 1 else 0
     while True:
-        task = ticket(arguments)
-        n = task // blocks * width
+        n = ticket(arguments) * width
         if n >= outputs:
             break
         end = min(n + width, outputs)
-        top = task % blocks * height
-        bottom = min(top + height, rows)
-        tiles = (bottom - top + 3) // 4
-        share = (6 * inputs // 16 + tiles - 1) // tiles * 64 if tiles > 1 else 0
         while n + 6 <= end:
-            ahead = arguments[7] + (n + 6) * inputs * 4
-            m = top
-            while m + 4 <= bottom:
+            ahead = arguments[6] + (n + 6) * inputs * 4
+            m = 0
+            while m + 4 <= rows:
                 _ask_for(ahead, ahead + share)
                 ahead += share
                 _six_by_four(w, n, x, m, bias, out)
                 m += 4
-            while m < bottom:
+            while m < rows:
                 _six_by_one(w, n, x, m, bias, out)
                 m += 1
             n += 6
         while n < end:
-            for m in range(top, bottom):
+            for m in range(rows):
                 _one(w, n, x, m, bias, out)
             n += 1
 
@@ -129,15 +120,13 @@ def product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.
     out = torch.empty(rows, outputs)
     if rows == 0:
         return out
-    height = min(rows, HEIGHT)
     width = max(MIN_WIDTH, -(-outputs // TASKS) // 6 * 6)
     run(
         _product,
-        -(-outputs // width) * -(-rows // height),
+        -(-outputs // width),
         rows,
         inputs,
         outputs,
-        height,
         width,
         x.data_ptr(),
         weight.data_ptr(),

@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-from engine.errors import ModelError
-from engine.weights import Weights, architecture_of
+from engine.families import check_computed
+from engine.weights import Weights
 
 Attend = Callable[[int, torch.Tensor, torch.Tensor], torch.Tensor]
 """`(layer, q [num_tokens, num_heads, head_size], kv [num_tokens, 2, num_kv_heads, head_size])` to
@@ -67,12 +67,10 @@ def families() -> dict[str, Family]:
 
 def family_of(config: Any) -> Family:
     """The family that computes `config`'s architecture. Raises ModelError when none does, before weights load."""
-    architecture = architecture_of(config)
+    names = getattr(config, "architectures", None)
+    architecture = str(names[0]) if names else None
     known = families()
-    if architecture not in known:
-        raise ModelError(f"no family computes {architecture}: choose a model of {', '.join(sorted(known))}")
-    if getattr(config, "quantization_config", None):
-        raise ModelError("quantised weights are not supported: use a model saved in float32 or bfloat16")
-    family = known[architecture]
+    check_computed(architecture, bool(getattr(config, "quantization_config", None)), known)
+    family = known[str(architecture)]
     family.check(config)
     return family

@@ -1,5 +1,6 @@
-"""The life of the server: a socket before anything heavy, signals once it serves, and an end that always comes.
+"""The life of the server: a socket before the model, signals once it serves, and an end that always comes.
 
+Before it serves, a signal ends the process with 0 at once (engine/cli/signals.py). Afterwards:
 1. The first SIGTERM or SIGINT: nothing new takes off. With a shutdown timeout what is in flight may land first.
 2. What is still in flight is aborted; every client gets its answer, with the finish reason `abort`.
 3. The HTTP server closes, the engine stops, the process exits with 0.
@@ -34,7 +35,9 @@ LINGER_SECONDS = 2  # how long open connections may take to read what they were 
 def bind(host: str, port: int) -> socket.socket:
     """A socket that holds the address; it does not listen yet, so that nobody waits for a server that is loading.
 
-    Raises UsageError for an address that cannot exist and StartupError for one that is taken or forbidden.
+    Nobody else can hold the address meanwhile, another server that is loading included: two sockets that both allow
+    its reuse could be bound at once until one of them listens, so this one allows it only if connections of an
+    earlier server still linger there. Raises UsageError for an address that cannot exist and StartupError for one that is taken or forbidden.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(
@@ -43,9 +46,14 @@ def bind(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:
         raise UsageError(f"--host {host} is no address of this machine", hint="try 127.0.0.1") from error
     held = socket.socket(family, kind)
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        held.bind(address)
+        try:
+            held.bind(address)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(address)
     except OSError as error:
         held.close()
         raise _address_error(error, host, port) from error
@@ -98,6 +106,8 @@ class Life:
             loop.add_signal_handler(number, self._on_signal, number)
         try:
             self._held.listen(2048)
+            # For the next server: what lingers of connections to this one shall not keep it from the address.
+            self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         except OSError as error:
             host, port = self._held.getsockname()[:2]
             raise _address_error(error, host, port) from error
@@ -120,17 +130,6 @@ class Life:
             logger.warning("%d requests did not finish in %g s", len(self._flights), self._timeout)
         await self._flights.abort_all()
         self._http.should_exit = True
-
-
-def end_on_signal() -> None:
-    """Until the server serves, and takes signals over, one of them ends the process with 0, as it does later on."""
-
-    def end(number: int, _frame: object) -> None:
-        logger.info("%s while starting: ending", signal.Signals(number).name)
-        exit_now(0)
-
-    for number in SIGNALS:
-        signal.signal(number, end)
 
 
 def exit_now(code: int) -> NoReturn:

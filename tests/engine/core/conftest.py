@@ -33,3 +33,11 @@ def llm(tiny_opt: Path) -> Iterator[LLM]:
     served = load_llm(EngineOptions(model=str(tiny_opt), num_gpu_blocks_override=64), lambda _line: None)
     yield served
     served.stop()
+
+
+@pytest.fixture
+def nothing_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def loaded(*_args: object, **_named: object) -> None:
+        raise AssertionError("weights were read")
+
+    monkeypatch.setattr("engine.model_runner.ModelRunner.load", loaded)

@@ -12,7 +12,7 @@ import pytest
 from engine import startup
 from engine.capacity import PlanOk, PlanRefused, plan
 from engine.cli.main import main
-from engine.errors import StartupError, UsageError
+from engine.errors import ModelError, StartupError, UsageError
 from engine.options import EngineOptions
 from engine.policies import Policies
 from engine.startup import load_llm
@@ -21,14 +21,6 @@ from tests.engine.core.fakes import settings
 
 def config(**changes: Any) -> Any:
     return settings(**changes)
-
-
-@pytest.fixture
-def nothing_loads(monkeypatch: pytest.MonkeyPatch) -> None:
-    def loaded(*_args: object, **_named: object) -> None:
-        raise AssertionError("weights were read")
-
-    monkeypatch.setattr("engine.model_runner.ModelRunner.load", loaded)
 
 
 def test_the_log_says_what_upstreams_says() -> None:
@@ -91,11 +83,12 @@ def test_an_impossible_length_is_refused_before_weights_are_read(tiny_opt: Path)
         load_llm(EngineOptions(model=str(tiny_opt), max_model_len=4000), lambda _line: None)
 
 
+@pytest.mark.usefixtures("nothing_loads")
 def test_broken_weights_are_one_line(tiny_opt: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_opt, tmp_path / "broken")
     (folder / "model.safetensors").write_bytes(b"nothing of the kind")
 
-    with pytest.raises(StartupError, match="broken cannot be loaded") as refusal:
+    with pytest.raises(ModelError, match=r"model\.safetensors cannot be read") as refusal:
         load_llm(EngineOptions(model=str(folder), num_gpu_blocks_override=8), lambda _line: None)
 
     assert "\n" not in str(refusal.value)

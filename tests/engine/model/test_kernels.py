@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from engine.kernels import team
+from engine.kernels import memory, team
 from engine.kernels.attend import attend
 from engine.kernels.memory import PAGE, Arena
 from engine.kernels.product import MAX_ROWS, product
@@ -171,6 +173,21 @@ def test_kernels_are_for_cpus_and_two_dtypes() -> None:
     assert team.usable(torch.bfloat16, torch.device("cpu"))
     assert not team.usable(torch.float16, torch.device("cpu"))
     assert not team.usable(torch.float32, torch.device("cuda"))
+
+
+def test_weights_keys_and_values_lie_in_memory_that_may_have_large_pages() -> None:
+    smaps = Path("/proc/self/smaps")
+    if not smaps.exists():
+        pytest.skip("the system does not tell of its pages")
+    weight, kv = Arena().place(torch.ones(64, 64)), memory.zeros(64, 64, dtype=torch.bfloat16)
+    areas = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) .*?^VmFlags: ([^\n]*)$", smaps.read_text(), re.M | re.S)
+
+    for tensor in (weight, kv):
+        at = tensor.data_ptr()
+        flags = next(f.split() for begin, end, f in areas if int(begin, 16) <= at < int(end, 16))
+        assert "hg" in flags, "the advice for huge pages is set"
+        assert "sh" not in flags, "shared memory gets none"
+    assert not kv.any()
 
 
 def test_an_arena_keeps_copies_apart_and_lets_nothing_move() -> None:
