@@ -178,7 +178,7 @@ def test_a_replaced_value_of_the_generation_config_is_not_looked_at(tiny_opt: Pa
         (["Hello", "--temperature", "nan"], "--temperature must be in [0, 2]"),
         (["Hello", "--temperature", "1e308"], "--temperature must be in [0, 2]"),
         (["Hello", "--max-tokens", "1000000"], "--max-tokens=1000000 cannot be more than"),
-        (["Hello " * 3000], "the model's length is 2048 tokens"),
+        (["Hello " * 3000], "maximum context length is 2048 tokens"),
         (["\udcff"], "not valid UTF-8"),
         (["Hello", "--seed", "9223372036854775808"], "at most 9223372036854775807"),
         (["Hello", "--seed", "-9223372036854775809"], "at least -9223372036854775808"),
