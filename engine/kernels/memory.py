@@ -38,10 +38,11 @@ class Arena:
 
 
 def zeros(*shape: int, dtype: torch.dtype) -> torch.Tensor:
-    """A tensor of zeros on the CPU, whose memory is taken as it is first written to. Raises OSError for too much."""
-    chunk = _mapped(max(1, math.prod(shape) * dtype.itemsize))
+    """A tensor of zeros on the CPU, its memory taken now. Raises OSError where the system refuses it."""
+    size = math.prod(shape) * dtype.itemsize
+    chunk = _mapped(max(1, size))
     begin = -chunk.data_ptr() % PAGE
-    return chunk[begin : begin + math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
+    return chunk[begin : begin + size].view(dtype).view(shape).zero_()
 
 
 def _mapped(size: int) -> torch.Tensor:
