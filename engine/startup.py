@@ -214,8 +214,16 @@ def load_llm(
         logger.info(line)
     for line in (*warnings_of(plan, start.facts, start.config), *template_warnings(tokenizer)):
         logger.warning(line)
+    if _compiles(start):
+        progress("compiling the kernels for this machine, once: about ten seconds")
     progress(f"loading {start.folder.name} in {start.config.dtype}")
     return _load(start, tokenizer)
+
+
+def _compiles(start: Start) -> bool:
+    from engine.kernels import team
+
+    return start.options.device == "cpu" and not start.options.plain and team.never_compiled()
 
 
 def _not_installed(error: ModuleNotFoundError) -> StartupError:

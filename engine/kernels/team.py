@@ -45,6 +45,11 @@ def _choose_cache() -> None:
 _choose_cache()
 
 
+def never_compiled() -> bool:
+    """Whether kernels of this version have yet to be compiled on this machine, which takes some ten seconds."""
+    return not Path(numba.config.CACHE_DIR).exists()
+
+
 def _compiling(decorate: Callable[..., Any], function: Callable[..., Any], **options: Any) -> Any:
     """Compile, and keep what came out where there is a folder to keep it in."""
     try:
