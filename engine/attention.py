@@ -37,10 +37,22 @@ class Group:
     """Rows `[begin, end)` of the step's flat tokens: `rows` of `length` tokens each.
 
     `tables [rows, blocks]` is padded with the null block; keys end at `contexts [rows]`, at most at `context`. `mask`
-    `[rows or 1, 1, length, context]` is added to the scores; None means causal from position 0, or nothing to hide.
+    `[rows or 1, 1, length, context]` is added to the scores; None means causal from position 0, or nothing to hide. `beyond [rows, 1, context, 1]`
+    says which keys and values of padded decode rows are none of theirs.
     """
 
-    __slots__ = ("begin", "causal", "context", "contexts", "end", "length", "mask", "rows", "tables")
+    __slots__ = (
+        "begin",
+        "beyond",
+        "causal",
+        "context",
+        "contexts",
+        "end",
+        "length",
+        "mask",
+        "rows",
+        "tables",
+    )
 
     def __init__(
         self,
@@ -61,11 +73,14 @@ class Group:
         self.contexts = torch.tensor(contexts, device=device)
         self.causal = self.length > 1 and all(chunk.start == 0 for chunk in chunks)
         self.mask: torch.Tensor | None = None
+        self.beyond: torch.Tensor | None = None
         if not self.causal and (self.length > 1 or min(contexts) < self.context):
             starts = torch.tensor([chunk.start for chunk in chunks], device=device)
             last = starts[:, None] + torch.arange(self.length, device=device)
             hidden = torch.arange(self.context, device=device) > last[:, None, :, None]
             self.mask = torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, -torch.inf)
+            if self.length == 1:
+                self.beyond = hidden.view(self.rows, 1, self.context, 1)
 
 
 def arrange(chunks: Sequence[Chunk], block_size: int, *, padded: bool) -> list[list[int]]:
@@ -141,6 +156,10 @@ class Attention:
         if group.length == 1:
             # The query heads of one KV head take the place of query positions, so that no head is repeated.
             kv_heads = k.shape[1]
+            if group.beyond is not None:
+                # A block's last owner may have left what is no number there, and no weight makes that zero.
+                k.masked_fill_(group.beyond, 0.0)
+                v.masked_fill_(group.beyond, 0.0)
             folded = q.view(group.rows, kv_heads, num_heads // kv_heads, head_size)
             out = F.scaled_dot_product_attention(folded, k, v, attn_mask=group.mask)
             return out.reshape(group.rows, num_heads * head_size)

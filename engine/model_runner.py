@@ -15,7 +15,7 @@ import torch
 
 from engine.attention import Attention, PlainAttention, arrange
 from engine.errors import ModelError
-from engine.kernels import team
+from engine.kernels import compiled, team
 from engine.kv_tensors import KVTensors
 from engine.model_folder import resolve_folder
 from engine.models import Model, family_of, linear
@@ -150,12 +150,20 @@ class ModelRunner:
         return self._model.logits(hidden).float()
 
 
+def must_compile(dtype: str, device: str, head_size: int) -> bool:
+    """Whether loading will take some ten seconds more, because kernels are not compiled yet."""
+    usable = dtype in DTYPES and team.usable(DTYPES[dtype], torch.device(device))
+    return usable and not compiled.is_kept(f"{DTYPES[dtype]}-{head_size}")
+
+
 def _compile(dtype: torch.dtype, head_size: int) -> None:
     """Kernels that are compiled at first use would keep the first request waiting."""
-    from engine.kernels import attend, rows
+    from engine.kernels import attend, product, rows
 
     attend.prepare(dtype, head_size)
     rows.prepare(dtype)
+    product.prepare()
+    compiled.keep(f"{dtype}-{head_size}")
 
 
 def _device(name: str) -> torch.device:

@@ -215,15 +215,16 @@ def load_llm(
     for line in (*warnings_of(plan, start.facts, start.config), *template_warnings(tokenizer)):
         logger.warning(line)
     if _compiles(start):
-        progress("compiling the kernels for this machine, once: about ten seconds")
+        progress("compiling kernels for this machine, dtype and head size, once: some ten seconds")
     progress(f"loading {start.folder.name} in {start.config.dtype}")
     return _load(start, tokenizer)
 
 
 def _compiles(start: Start) -> bool:
-    from engine.kernels import team
+    from engine.model_runner import must_compile
 
-    return start.options.device == "cpu" and not start.options.plain and team.never_compiled()
+    options, head_size = start.options, start.facts.shape.head_size
+    return not options.plain and must_compile(start.config.dtype, options.device, head_size)
 
 
 def _not_installed(error: ModuleNotFoundError) -> StartupError:

@@ -27,7 +27,7 @@ def spin_briefly() -> None:
 
 
 def run_apart(work: Callable[[], T]) -> T:
-    """`work()` in a thread that ends with it, so that its helpers are not counted beside those of later threads."""
+    """`work()` in a thread that ends with it, so that the threads it started are not counted beside those of later ones."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1, thread_name_prefix="nullblock-load") as pool:

@@ -5,6 +5,7 @@ Everything that can be known to be wrong is known from `config.json`, before a b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from engine.kernels.memory import Arena
 from engine.weight_files import is_rotary_buffer, open_file, unreadable, weight_files
 from engine.wire import ModelShape
 
+MOST_MAPPED: Final = 64 << 20
 DTYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -50,6 +52,7 @@ class Weights:
         self._folder, self._dtype, self._device, self._prefix = folder, dtype, device, prefix
         self._arena = Arena()
         self._open: dict[Path, Any] = {}
+        self._mapped = 0
         self._files: dict[str, tuple[Path, str]] = {}
         self._taken: set[str] = set()
         for path in weight_files(folder):
@@ -64,6 +67,31 @@ class Weights:
 
         Raises ModelError when it is not there, cannot be read, or has another shape.
         """
+        mapped = self._read(name, shape)
+        own = mapped.to(device=self._device, dtype=self._dtype, copy=True)
+        self._let_go(mapped)
+        return own
+
+    def stack(self, parts: Sequence[tuple[str, int]], inputs: int) -> torch.Tensor:
+        """Tensors (name, outputs) of shape `[outputs, inputs]` under one another, where reading them is fastest.
+
+        They go from the file to their place, so that no copy is left in the heap. Raises ModelError as `take`.
+        """
+        rows = sum(outputs for _, outputs in parts)
+        if self._device.type == "cpu" and self._dtype == torch.float32:
+            stacked = self._arena.empty(rows, inputs, dtype=self._dtype)
+        else:
+            stacked = torch.empty(rows, inputs, dtype=self._dtype, device=self._device)
+        begin = 0
+        for name, outputs in parts:
+            mapped = self._read(name, (outputs, inputs))
+            stacked[begin : begin + outputs].copy_(mapped)
+            self._let_go(mapped)
+            begin += outputs
+        return stacked
+
+    def _read(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        """The tensor as it lies in the file."""
         if name not in self._files:
             raise ModelError(
                 f"{self._folder} lacks the weight {name}: its safetensors are not this architecture's"
@@ -71,23 +99,21 @@ class Weights:
         self._taken.add(name)
         path, stored = self._files[name]
         try:
-            tensor: torch.Tensor = self._open[path].get_tensor(stored)
+            tensor: torch.Tensor = self._reader(path).get_tensor(stored)
         except (SafetensorError, OSError) as error:
             raise unreadable(path, error) from error
         if tuple(tensor.shape) != shape:
             raise ModelError(
                 f"{path}: {stored} has shape {list(tensor.shape)}, and config.json asks for {list(shape)}"
             )
-        return tensor.to(device=self._device, dtype=self._dtype)
-
-    def keep(self, tensor: torch.Tensor) -> torch.Tensor:
-        """What every step reads from end to end, where reading it is fastest: a copy on a CPU, else itself.
-
-        What is to be packed is left alone: it is copied by that.
-        """
-        if tensor.device.type == "cpu" and tensor.dtype == torch.float32:
-            return self._arena.place(tensor)
         return tensor
+
+    def _let_go(self, mapped: torch.Tensor) -> None:
+        """Unmap the files once MOST_MAPPED bytes were read: their pages are counted as the process's own."""
+        self._mapped += mapped.numel() * mapped.itemsize
+        if self._mapped > MOST_MAPPED:
+            self._open.clear()
+            self._mapped = 0
 
     def check_spent(self, *, tied: bool) -> None:
         """Raise ModelError for a tensor that no part of the model has taken: the weights are of another model.

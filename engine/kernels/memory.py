@@ -13,6 +13,7 @@ from typing import Final
 import torch
 
 PAGE: Final = 2 << 20
+LINE: Final = 64
 CHUNK: Final = 64 << 20  # what is asked of the system at once; what stays unused of it is never touched
 
 
@@ -23,18 +24,14 @@ class Arena:
         self._chunk = torch.empty(0, dtype=torch.uint8)
         self._at = 0
 
-    def place(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A contiguous copy of a CPU tensor; one that is empty comes back as it is."""
-        size = tensor.numel() * tensor.itemsize
-        if size == 0:
-            return tensor
+    def empty(self, *shape: int, dtype: torch.dtype) -> torch.Tensor:
+        """A contiguous CPU tensor, to be filled."""
+        size = math.prod(shape) * dtype.itemsize
         if self._at + size > self._chunk.numel():
             self._chunk = _mapped(max(size, CHUNK))
             self._at = -self._chunk.data_ptr() % PAGE
-        end = self._at + size
-        copy = self._chunk[self._at : end].view(tensor.dtype).view(tensor.shape)
-        self._at = -(-end // 64) * 64
-        return copy.copy_(tensor)
+        begin, self._at = self._at, -(-(self._at + size) // LINE) * LINE
+        return self._chunk[begin : begin + size].view(dtype).view(shape)
 
 
 def zeros(*shape: int, dtype: torch.dtype) -> torch.Tensor:

@@ -9,13 +9,14 @@ Arguments: 1 rows, 2 inputs, 3 outputs, 4 outputs a task, 5 x, 6 weight, 7 bias 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
 import torch
 from numba import carray
 
-from engine.kernels.team import inlined, kernel, pointer, prefetch, run, ticket
+from engine.kernels.team import Kernel, inlined, kernel, pointer, prefetch, run, ticket
 
 TASKS: Final = 8  # more than threads, so that one that was interrupted does not keep the others waiting
 MIN_WIDTH: Final = 24  # outputs of a task
@@ -81,8 +82,7 @@ def _ask_for(begin: Any, end: Any) -> None:
         prefetch(line)
 
 
-@kernel
-def _product(arguments: Any) -> None:
+def _multiply(arguments: Any) -> None:
     rows, inputs, outputs, width = arguments[1], arguments[2], arguments[3], arguments[4]
     x = carray(pointer(arguments[5]), (rows, inputs), np.float32)
     w = carray(pointer(arguments[6]), (outputs, inputs), np.float32)
@@ -113,6 +113,16 @@ def _product(arguments: Any) -> None:
             n += 1
 
 
+@cache
+def _product() -> Kernel:
+    return kernel(_multiply)
+
+
+def prepare() -> None:
+    """Compile ahead of the first step."""
+    _product()
+
+
 def product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """`[rows, outputs]`: contiguous float32 `x [rows, inputs]`, `weight [outputs, inputs]`, `bias [outputs]`."""
     rows, inputs = x.shape
@@ -122,7 +132,7 @@ def product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.
         return out
     width = max(MIN_WIDTH, -(-outputs // TASKS) // 6 * 6)
     run(
-        _product,
+        _product(),
         -(-outputs // width),
         rows,
         inputs,

@@ -7,11 +7,9 @@ tasks with, the rest are sizes and addresses, in the order the kernel's module d
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import struct
 from collections.abc import Callable
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, Final
 
 import numba
@@ -20,6 +18,8 @@ import torch
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+
+from engine.kernels.compiled import alone, compiling
 
 # Sums may be taken in any order and products fused into them: that is what lets a loop use vector registers.
 REORDERED: Final = {"reassoc", "contract", "nsz"}
@@ -31,33 +31,8 @@ ELEMENTS: Final[dict[torch.dtype, Any]] = {torch.float32: np.float32, torch.bflo
 
 
 def usable(dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether kernels exist for tensors of `dtype` on `device`."""
-    return device.type == "cpu" and dtype in ELEMENTS
-
-
-def _choose_cache() -> None:
-    """Compiled code is kept by the digest of every kernel's source: a part that changes is part of others."""
-    folder = Path(__file__).parent
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("*.py"))))
-    numba.config.CACHE_DIR = str(folder / "__pycache__" / digest.hexdigest()[:16])
-
-
-_choose_cache()
-
-
-def never_compiled() -> bool:
-    """Whether kernels of this version have yet to be compiled on this machine, which takes some ten seconds."""
-    return not Path(numba.config.CACHE_DIR).exists()
-
-
-def _compiling(decorate: Callable[..., Any], function: Callable[..., Any], **options: Any) -> Any:
-    """Compile, and keep what came out where there is a folder to keep it in."""
-    try:
-        return decorate(cache=True, error_model="numpy", **options)(function)
-    except RuntimeError as error:
-        if "cache" not in str(error):
-            raise
-        return decorate(error_model="numpy", **options)(function)
+    """Whether kernels exist for tensors of `dtype` on `device`, and may be compiled."""
+    return device.type == "cpu" and dtype in ELEMENTS and not numba.config.DISABLE_JIT
 
 
 class Kernel:
@@ -74,17 +49,17 @@ class Kernel:
 def kernel(work: Callable[[Any], None]) -> Kernel:
     """Compile `work(arguments)` into a C function."""
     signature = types.void(types.CPointer(types.int64))
-    return Kernel(_compiling(partial(numba.cfunc, signature), work))
+    return Kernel(alone(lambda: compiling(partial(numba.cfunc, signature), work)))
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a part of kernels whose sums may be reordered."""
-    return _compiling(numba.njit, function, fastmath=REORDERED)
+    return compiling(numba.njit, function, fastmath=REORDERED)
 
 
 def exact(function: Callable[..., Any]) -> Any:
     """Compile a part of kernels whose operations stay in their order."""
-    return _compiling(numba.njit, function)
+    return compiling(numba.njit, function)
 
 
 def run(work: Kernel, tasks: int, *arguments: int) -> None:

@@ -108,8 +108,8 @@ def make_linear(weight: torch.Tensor, bias: torch.Tensor | None, *, plain: bool,
 
 def load_linear(weights: Weights, name: str, outputs: int, inputs: int, *, bias: bool, plain: bool) -> Map:
     """The map `name` with its weight `[outputs, inputs]`, and bias where the family has one."""
-    weight, addend = _take(weights, name, outputs, inputs, bias)
-    return make_linear(weights.keep(weight), addend, plain=plain)
+    weight = weights.stack([(f"{name}.weight", outputs)], inputs)
+    return make_linear(weight, weights.take(f"{name}.bias", outputs) if bias else None, plain=plain)
 
 
 def load_joined(
@@ -119,17 +119,9 @@ def load_joined(
 
     Fused into one weight, or with `plain` computed one by one.
     """
-    parts = [_take(weights, name, outputs, inputs, bias) for name, outputs in names]
     if plain:
-        maps = [Linear(*part) for part in parts]
+        maps = [load_linear(weights, name, outputs, inputs, bias=bias, plain=True) for name, outputs in names]
         return lambda x: torch.cat([one(x) for one in maps], dim=-1)
-    biases = [part[1] for part in parts if part[1] is not None]
-    weight = weights.keep(torch.cat([part[0] for part in parts]))
+    weight = weights.stack([(f"{name}.weight", outputs) for name, outputs in names], inputs)
+    biases = [weights.take(f"{name}.bias", outputs) for name, outputs in names] if bias else []
     return make_linear(weight, torch.cat(biases) if biases else None, plain=False)
-
-
-def _take(
-    weights: Weights, name: str, outputs: int, inputs: int, bias: bool
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    weight = weights.take(f"{name}.weight", outputs, inputs)
-    return weight, weights.take(f"{name}.bias", outputs) if bias else None

@@ -72,12 +72,12 @@ class Llama:
         )
         self._rotate = rotate_plainly_ if plain else rotate_
         hidden = config.hidden_size
-        self._embed = weights.keep(weights.take("embed_tokens.weight", config.vocab_size, hidden))
+        self._embed = weights.stack([("embed_tokens.weight", config.vocab_size)], hidden)
         self._layers = [_Layer(i, config, weights, plain) for i in range(config.num_hidden_layers)]
         self._norm = make_rms_norm(weights.take("norm.weight", hidden), config.rms_norm_eps, plain=plain)
         head = self._embed
         if not config.tie_word_embeddings:
-            head = weights.keep(weights.take("lm_head.weight", config.vocab_size, hidden))
+            head = weights.stack([("lm_head.weight", config.vocab_size)], hidden)
         self._head = make_linear(head, None, plain=plain, last=True)
         self._rotary = Rotary(config, self._embed.dtype, self._embed.device)
 

@@ -50,7 +50,7 @@ class OPT:
         self._heads = config.num_attention_heads
         self._act = activation(config.activation_function)
         self._norm_first = config.do_layer_norm_before
-        self._embed = weights.keep(weights.take("decoder.embed_tokens.weight", vocab, embedded))
+        self._embed = weights.stack([("decoder.embed_tokens.weight", vocab)], embedded)
         self._positions = weights.take(
             "decoder.embed_positions.weight", config.max_position_embeddings + POSITION_OFFSET, size
         )
@@ -69,7 +69,7 @@ class OPT:
             self._norm = _load_norm(config, weights, "decoder.final_layer_norm")
         head = self._embed
         if not config.tie_word_embeddings:
-            head = weights.keep(weights.take("lm_head.weight", vocab, embedded))
+            head = weights.stack([("lm_head.weight", vocab)], embedded)
         self._head = make_linear(head, None, plain=plain, last=True)
 
     @staticmethod

@@ -191,3 +191,19 @@ def test_a_step_of_a_size_that_the_runner_was_not_made_for(make_runner: MakeRunn
 
     with pytest.raises(AssertionError, match="a step of"):
         runner.execute(rows)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@BOTH
+def test_what_a_block_s_last_owner_left_reaches_nobody(
+    make_runner: MakeRunner, dtype: str, plain: bool
+) -> None:
+    runner = make_runner(8, dtype=dtype, plain=plain)
+    rows = [Row("a", [7], 3, [1]), Row("b", [7], 12, [2])]
+    runner.execute([Row("a", [5, 6, 7], 0, [1]), Row("b", [5] * 12, 0, [2])])
+    expected = runner.execute(rows).last
+
+    for layer in range(runner.shape.num_layers):
+        runner.kv.layer(layer)[:, 1, 4:] = torch.nan
+
+    assert torch.equal(runner.execute(rows).last, expected)
