@@ -8,71 +8,77 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 
 HERE = Path(__file__).parent
-T = TypeVar("T")
 
 
-def _folder() -> Path:
-    chosen = numba.config.CACHE_DIR  # by NUMBA_CACHE_DIR
-    parent = Path(chosen) if chosen else HERE / "__pycache__"
+def _parents() -> Iterator[Path]:
+    """Where the folder may be, the first that can be written to: what the user chose, beside the source, at home."""
+    if numba.config.CACHE_DIR:
+        yield Path(numba.config.CACHE_DIR)
+        return
+    yield HERE / "__pycache__"
+    with contextlib.suppress(RuntimeError):  # nobody's home
+        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nullblock"
+
+
+def _folder() -> Path | None:
     sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(HERE.glob("*.py"))))
-    return parent / f"kernels-{sources.hexdigest()[:16]}"
+    for parent in _parents():
+        folder = parent / f"kernels-{sources.hexdigest()[:16]}"
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return folder
+    return None
 
 
 FOLDER = _folder()
-numba.config.CACHE_DIR = str(FOLDER)
+if FOLDER is not None:
+    numba.config.CACHE_DIR = str(FOLDER)
 
 
-def compiling(decorate: Callable[..., Any], function: Callable[..., Any], **options: Any) -> Any:
-    """Decorate with a cache, or without one where there is no folder to keep it in."""
-    try:
-        return decorate(cache=True, error_model="numpy", **options)(function)
-    except RuntimeError as error:
-        if "cache" not in str(error):
-            raise
-        return decorate(error_model="numpy", **options)(function)
-
-
-def alone(compile_: Callable[[], T]) -> T:
-    """Compile, or take what was kept, while no other process does; what cannot be read is thrown away."""
-    with _locked():
+def kept(decorate: Callable[..., Any], function: Callable[..., Any]) -> Any:
+    """Compile, or take what was kept; what cannot be read is thrown away, and what cannot be kept is not."""
+    if FOLDER is None:
+        return decorate(cache=False)(function)
+    with _locked(FOLDER):
         try:
-            return compile_()
-        except Exception:
-            if not any(FOLDER.glob("**/*.nb?")):
-                raise
+            return decorate(cache=True)(function)
+        except Exception:  # noqa: BLE001 - whatever a broken file provokes; what is wrong otherwise is raised below
             shutil.rmtree(FOLDER, ignore_errors=True)
-            return compile_()
+        try:
+            return decorate(cache=True)(function)
+        except OSError:
+            return decorate(cache=False)(function)
 
 
 def is_kept(name: str) -> bool:
     """Whether all that `name` stands for was compiled before and kept."""
-    return (FOLDER / f"{name}.done").exists()
+    return FOLDER is not None and (FOLDER / f"{name}.done").exists()
 
 
 def keep(name: str) -> None:
     """Note that all that `name` stands for is compiled."""
-    with contextlib.suppress(OSError):  # nothing is kept where nothing can be written
-        (FOLDER / f"{name}.done").touch()
+    if FOLDER is not None:
+        with contextlib.suppress(OSError):  # a full disk
+            (FOLDER / f"{name}.done").touch()
 
 
 @contextlib.contextmanager
-def _locked() -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     try:
         import fcntl
-
-        FOLDER.parent.mkdir(parents=True, exist_ok=True)
-        lock = open(FOLDER.with_suffix(".lock"), "w", encoding="ascii")  # noqa: SIM115 - closed below
-    except (ImportError, OSError):
-        yield  # another system, or a folder that nobody can write to
+    except ImportError:
+        yield
         return
-    with lock:
+    with open(folder.with_suffix(".lock"), "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from engine.kernels.compiled import alone, compiling
+from engine.kernels.compiled import kept
 
 # Sums may be taken in any order and products fused into them: that is what lets a loop use vector registers.
 REORDERED: Final = {"reassoc", "contract", "nsz"}
@@ -49,17 +49,17 @@ class Kernel:
 def kernel(work: Callable[[Any], None]) -> Kernel:
     """Compile `work(arguments)` into a C function."""
     signature = types.void(types.CPointer(types.int64))
-    return Kernel(alone(lambda: compiling(partial(numba.cfunc, signature), work)))
+    return Kernel(kept(partial(numba.cfunc, signature, error_model="numpy"), work))
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a part of kernels whose sums may be reordered."""
-    return compiling(numba.njit, function, fastmath=REORDERED)
+    return numba.njit(fastmath=REORDERED, error_model="numpy")(function)
 
 
 def exact(function: Callable[..., Any]) -> Any:
     """Compile a part of kernels whose operations stay in their order."""
-    return compiling(numba.njit, function)
+    return numba.njit(error_model="numpy")(function)
 
 
 def run(work: Kernel, tasks: int, *arguments: int) -> None:

@@ -48,7 +48,25 @@ def test_kernels_are_kept_and_a_broken_file_is_compiled_anew(tmp_path: Path) -> 
 def test_where_nothing_can_be_kept_kernels_are_compiled_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
 
-    assert said(tmp_path / "file")[:3] == ["False", "3.0", "3.0"]
+    assert said(tmp_path / "file")[:] == ["False", "3.0", "3.0", "None"]
+
+
+def test_where_nothing_more_can_be_kept_kernels_are_compiled_all_the_same(tmp_path: Path) -> None:
+    full = "import numba.core.caching as c\ndef full(*_): raise OSError(28, 'No space left on device')\n"
+    program = full + "c.IndexDataCacheFile._save_data = full\n" + SAYS
+
+    assert said(tmp_path, program)[:3] == ["False", "3.0", "3.0"]
+
+
+def test_a_read_only_source_keeps_its_kernels_at_home_under_the_same_digest(tmp_path: Path) -> None:
+    program = "import os; access = os.access\nos.access = lambda path, mode: 'pycache' not in str(path) and access(path, mode)\n"
+    program += "from engine.kernels import compiled; print(compiled.FOLDER)"
+
+    found = said(tmp_path, program, NUMBA_CACHE_DIR="", XDG_CACHE_HOME=str(tmp_path / "home"))
+
+    beside = said(tmp_path, "from engine.kernels import compiled; print(compiled.FOLDER)", NUMBA_CACHE_DIR="")
+    assert Path(found[0]).parent == tmp_path / "home" / "nullblock"
+    assert Path(found[0]).name == Path(beside[0]).name
 
 
 def test_with_numba_switched_off_the_plain_twins_compute(tmp_path: Path) -> None:
