@@ -21,12 +21,12 @@ LOWEST = np.float32(-87.0)  # below it the exponential leaves what a float32 can
 
 def wide(value: Any) -> Any:
     """A stored element as float32."""
-    raise NotImplementedError("only inside a kernel")
+    raise TypeError("only inside a kernel: numba puts the implementation below in its place")
 
 
 def narrow(value: Any, like: Any) -> Any:
     """A float32 as it is stored among elements such as `like`, rounded to nearest, ties to even."""
-    raise NotImplementedError("only inside a kernel")
+    raise TypeError("only inside a kernel: numba puts the implementation below in its place")
 
 
 @overload(wide)
