@@ -37,8 +37,8 @@ class Group:
     """Rows `[begin, end)` of the step's flat tokens: `rows` of `length` tokens each.
 
     `tables [rows, blocks]` is padded with the null block; keys end at `contexts [rows]`, at most at `context`. `mask`
-    `[rows or 1, 1, length, context]` is added to the scores; None means causal from position 0, or nothing to hide. `beyond [rows, 1, context, 1]`
-    says which keys and values of padded decode rows are none of theirs.
+    `[rows or 1, 1, length, context]` is added to the scores; None means causal from position 0, or nothing to hide.
+    `beyond [rows, 1, context, 1]` says which keys and values of padded decode rows are none of theirs.
     """
 
     __slots__ = (

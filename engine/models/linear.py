@@ -72,19 +72,20 @@ class FewRowsLinear:
     difference in rounding can exceed 2e-4, although the own product is nearer to float64.
     """
 
-    __slots__ = ("_bias", "_last", "_product", "_weight")
+    __slots__ = ("_addend", "_bias", "_last", "_product", "_weight")
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, *, last: bool) -> None:
         from engine.kernels import product
 
         self._product = product
         self._weight = weight
-        self._bias = torch.zeros(weight.shape[0]) if bias is None else bias.contiguous()
+        self._bias = bias
+        self._addend = torch.zeros(weight.shape[0]) if bias is None else bias.contiguous()
         self._last = last
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         if x.shape[0] <= self._product.MAX_ROWS and (_step.decodes or self._last):
-            return self._product.product(x.contiguous(), self._weight, self._bias)
+            return self._product.product(x.contiguous(), self._weight, self._addend)
         return F.linear(x, self._weight, self._bias)
 
     @staticmethod
