@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from parity.finding import Difference, DifferenceKind, Json
+from parity.finding import Difference, DifferenceKind
+from parity.scenario import Json
 
 Key = str | int
 _PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")

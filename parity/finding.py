@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from parity.errors import ExitCode
 from parity.observation import Observation
+from parity.scenario import Json
 
-Json = Any  # a JSON value: null, boolean, number, string, list, or object with string keys
 Side = Literal["oracle", "subject"]
 Attribution = Literal["mirrored", "ours", "theirs", "differs", "harness"]
 DifferenceKind = Literal["greater", "less", "differs", "missing", "extra", "longer", "shorter", "type"]

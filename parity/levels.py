@@ -11,6 +11,14 @@ from parity.scenario import Level
 PROPERTIES: dict[Level, tuple[str, ...]] = {
     "plan": ("serves-advertised-length", "label-within-usable"),
     "schedule": ("terminates", "no-block-leak"),
+    "serve": (
+        "answers",
+        "exits-on-signal",
+        "health-tells-the-truth",
+        "stream-is-well-formed",
+        "usage-adds-up",
+        "frees-after-disconnect",
+    ),
 }
 
 FAMILIES: tuple[str, ...] = (

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from parity.scenario import Json
+
 Ids = list[str]
 Count = tuple[str, int]  # (request id, number)
 
@@ -95,7 +97,91 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     end: End
 
 
-Observation = PlanOk | PlanError | Schedule
+class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One choice of a stream, its frames joined: a server may merge tokens into one frame under load.
+
+    `kinds` are the kinds of its frames in order, adjacent equal ones joined: `role`, `tokens`, `finish`,
+    `other`. A finish frame that carries text counts as `tokens` and `finish`. `joined` is what its frames
+    say together: texts, ids and logprobs joined, of everything else the first value that is not null, or
+    the list of the distinct ones where there are several. `finish` is the finish frame without its tokens.
+    """
+
+    index: int
+    kinds: list[str]
+    joined: Json
+    finish: Json
+
+
+class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `text/event-stream`: its choices by index, and every frame that belongs to none, in order.
+
+    `rest` holds usage frames, error frames, `"[DONE]"`, comments (`": …"`) and whatever else came, as they are.
+    `usage` tells on which frames a usage stood: `none`, `last`, `every`, `some`.
+    """
+
+    choices: list[Choice]
+    rest: list[Json]
+    usage: str
+
+
+class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the client of one exchange saw, normalised (`parity/serve/normalise.py` is the one place).
+
+    answered    a whole answer, to its last byte
+    silent      no byte by the deadline, while `/metrics` showed nothing running and something waiting
+    unanswered  no whole answer by the deadline, otherwise
+    broken      the connection ended within the answer, or before it
+    refused     nobody took the connection
+    left        the client hung up, as the script says
+
+    `status` is null before a status line. `headers` are those that a client relies on. Of `body`
+    (JSON, or text that is none) and `stream` at most one is set; both may be partial unless answered.
+    """
+
+    id: str
+    ending: Literal["answered", "silent", "unanswered", "broken", "refused", "left"]
+    status: int | None
+    headers: dict[str, str]
+    body: Json
+    stream: Stream | None
+
+
+class After(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `/metrics` shows once every client has ended or left and the server had time to notice."""
+
+    running: int
+    waiting: int
+    cache_in_use: bool
+
+
+class Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The process after a signal: its exit code (negative: the signal that killed it), null while it lives.
+
+    `orphans` counts processes of its group that outlived it by more than a second.
+    """
+
+    state: Literal["exited", "alive"]
+    code: int | None
+    orphans: int
+
+
+class Serve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A served script. `exchanges` in the script's order; `conditions` tell of each `until` whether it came true.
+
+    `health` are the distinct answers of `/health` while no signal was sent, sorted: statuses, 0 for none.
+    `preempted` tells whether the server's preemption counter rose. `after` is null once a signal was sent,
+    `ended` where the script waits for no exit.
+    """
+
+    exchanges: list[Answer]
+    conditions: list[bool]
+    health: list[int]
+    preempted: bool
+    after: After | None
+    ended: Ended | None
+
+
+Observation = PlanOk | PlanError | Schedule | Serve
 
 
 def decode(level: str, raw: Any) -> Observation:
@@ -103,6 +189,8 @@ def decode(level: str, raw: Any) -> Observation:
     if level == "plan":
         plan: Plan = msgspec.convert(raw, Plan)
         return plan
+    if level == "serve":
+        return msgspec.convert(raw, Serve)
     return msgspec.convert(raw, Schedule)
 
 

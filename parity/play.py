@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from parity.finding import Plays
 from parity.observation import Observation
@@ -10,7 +11,7 @@ from parity.scenario import Case
 from parity.side import Play, Side
 
 
-def play_case(case: Case, oracle: Side, subject: Side, repeat: int) -> tuple[Plays, Plays]:
+def play_case(case: Case, oracle: Side[Any], subject: Side[Any], repeat: int) -> tuple[Plays, Plays]:
     """Both sides' plays of one case. A side that fails once is not asked again for this case."""
     times = case.outcomes or repeat
     ours: list[Play] = []

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from parity.observation import Observation
-from parity.scenario import Scenario
+from parity.scenario import AnyScenario
+
+Played = TypeVar("Played", bound=AnyScenario, contravariant=True)
 
 
 class Play(msgspec.Struct, frozen=True):
@@ -26,13 +28,13 @@ class Play(msgspec.Struct, frozen=True):
     steps: tuple[dict[str, Any], ...] = ()
 
 
-class Side(Protocol):
-    """Plays scenarios one at a time."""
+class Side(Protocol[Played]):
+    """Plays scenarios of its level, one at a time."""
 
     @property
     def name(self) -> str: ...
 
-    def begin(self, scenario: Scenario) -> None:
+    def begin(self, scenario: Played) -> None:
         """Hand a scenario over; at most one is under way."""
 
     def finish(self) -> Play:

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 
 from parity.errors import RecordError
-from parity.finding import Json
 from parity.records import yamltext
 from parity.records.observed import observed
 from parity.records.parse import Companion
 from parity.records.record import MAX_INLINE, Exemplar, Front
 from parity.records.rules import PLACEHOLDER
 from parity.records.rules_prose import CORRECTIONS, OBSERVED, PROSE
+from parity.scenario import Json
 
 _ORDER = (
     *("title", "kind", "state", "decision", "fingerprints", "attribution", "exemplars", "scenario", "policy"),

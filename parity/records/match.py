@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from parity.finding import Finding, Json
+from parity.finding import Finding
 from parity.records.record import Diverging, Exemplar, Record, fingerprint_of
+from parity.scenario import Json
 
 PINNED_CHOICE = "pin"  # the value that every policy has by default: do as the mirrored version does
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from parity.errors import RecordError
-from parity.finding import Json
 from parity.records import yamltext
 from parity.records.record import Exemplar, Front, Record, Section
+from parity.scenario import Json
 
 FOLDER = "records"
 COMPANION = ".findings.yaml"

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from parity.finding import Json
+from parity.scenario import Json
 
 Kind = Literal["finding", "falsified"]
 State = Literal["proposed", "accepted", "retired", "withdrawn"]

@@ -9,7 +9,6 @@ from typing import get_args
 import msgspec
 
 from parity.errors import RecordError
-from parity.finding import Json
 from parity.records.parse import Raw, to_record
 from parity.records.record import (
     Anchor,
@@ -25,6 +24,7 @@ from parity.records.record import (
 )
 from parity.records.rules import Fault, Faults, FormRule
 from parity.records.yamltext import Keys
+from parity.scenario import Json
 
 _PARTS: dict[str, type[msgspec.Struct]] = {
     "oracle": OracleRef,

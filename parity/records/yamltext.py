@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from parity.finding import Json
+from parity.scenario import Json
 
 Keys = tuple[str | int, ...]
 _BOOL = "tag:yaml.org,2002:bool"
