@@ -2,12 +2,12 @@
 # NULLBLOCK_ENVS a folder of environments that several clones share, BENCH the options of the bench.
 PYTHON ?= python3
 .DEFAULT_GOAL := help
-.PHONY: help setup parity test lint bench model soak schema clean setup-base setup-test setup-model setup-oracle
+.PHONY: help setup parity parity-quick parity-full test lint bench model soak schema clean setup-base setup-test setup-model setup-oracle
 
 # `make parity` is the whole job or nothing: a filter on its command line is a mistake, not a smaller job.
-ifneq ($(filter parity,$(MAKECMDGOALS)),)
+ifneq ($(filter parity parity-quick parity-full,$(MAKECMDGOALS)),)
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
-TARGETS := help setup parity test lint bench model soak schema clean
+TARGETS := help setup parity parity-quick parity-full test lint bench model soak schema clean
 EXTRA := $(filter-out PYTHON NULLBLOCK_% MAKE%,$(filter-out -%,$(GIVEN))) $(filter-out $(TARGETS),$(MAKECMDGOALS))
 ifneq ($(strip $(EXTRA)),)
 $(error make parity takes no arguments, got: $(strip $(EXTRA)) -- for a part of the scenarios run .venv/bin/parity run --family NAME, or .venv/bin/parity run SCENARIO)
@@ -15,12 +15,18 @@ endif
 endif
 
 help: ## say what each target does
-	@awk -F ': .*## ' '/^[a-z-]+: .*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ': .*## ' '/^[a-z-]+: .*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 setup: setup-base setup-oracle ## make .venv and the oracle's environment (2.1 GB, about two minutes), or nothing if they are there
 
-parity: setup ## the main job: every scenario on live upstream and on the engine; exit 0 when all is MATCH or COVERED
+parity: setup model ## the main job: all three levels on live upstream and on the engine; exit 0 when all is MATCH or COVERED
 	@.venv/bin/parity check
+
+parity-quick: setup ## the levels plan and schedule only: no weights, no server, some seconds
+	@.venv/bin/parity check --quick
+
+parity-full: setup model ## what `make parity` does, the long scenarios and more plays of what has several outcomes
+	@.venv/bin/parity check --full
 
 test: setup-test setup-model setup-oracle model ## run all tests
 	@.venv/bin/python -m pytest

@@ -30,6 +30,11 @@ DETERMINISM = {
 PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH")
 
 
+def set_model_runner() -> str:
+    """The model runner that the environment chooses for every process of upstream, as a driver's hello names it."""
+    return "v2" if DETERMINISM["VLLM_USE_V2_MODEL_RUNNER"] == "1" else "v1"
+
+
 def oracle_holds(pin: Pin) -> dict[str, str]:
     """What the stamp of a finished oracle environment says: the digests of the lock and of the wheel."""
     return {"lock": digest_of(pin.lock), "wheel": pin.wheel.sha256}

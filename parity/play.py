@@ -1,4 +1,4 @@
-"""Plays a case on two sides at once; the only place that knows how often a case is played."""
+"""Plays a case on two sides at once, as often as asked."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from parity.scenario import Case
 from parity.side import Play, Side
 
 
-def play_case(case: Case, oracle: Side[Any], subject: Side[Any], repeat: int) -> tuple[Plays, Plays]:
+def play_case(case: Case, oracle: Side[Any], subject: Side[Any], times: int) -> tuple[Plays, Plays]:
     """Both sides' plays of one case. A side that fails once is not asked again for this case."""
-    times = case.outcomes or repeat
     ours: list[Play] = []
     theirs: list[Play] = []
     for _ in range(times):

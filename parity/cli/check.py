@@ -1,11 +1,11 @@
-"""`parity check`: the whole suite, each scenario twice a side, every record judged. What `make parity` runs."""
+"""`parity check`: the whole suite on both sides, every record judged. What `make parity` runs."""
 
 from __future__ import annotations
 
 import argparse
 
 from parity.cli.options import Commands, add_json, add_pin, add_policy, positive, verb
-from parity.cli.run import add_out
+from parity.cli.run import add_out, add_server
 
 REPEAT = 2  # the least that shows a side which disagrees with itself
 
@@ -23,8 +23,18 @@ def register(commands: Commands) -> None:
         type=positive,
         default=REPEAT,
         metavar="N",
-        help=f"plays a side and scenario (default: {REPEAT}, so that a side that disagrees with itself shows)",
+        help=f"plays a side and scenario of the levels plan and schedule (default: {REPEAT}, so that a side that disagrees with itself shows)",
     )
+    depth = parser.add_mutually_exclusive_group()
+    depth.add_argument(
+        "--quick", action="store_true", help="the levels plan and schedule only: seconds, and no server"
+    )
+    depth.add_argument(
+        "--full",
+        action="store_true",
+        help="also what is left out for its length; scripts twice, and more plays of what has several outcomes",
+    )
+    add_server(parser)
     add_out(parser)
     add_policy(parser)
     add_pin(parser)
@@ -32,15 +42,18 @@ def register(commands: Commands) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
+    from parity.ask import Ask, parse_policies
     from parity.cli.running import play_and_report
     from parity.root import project_root
-    from parity.session import Ask, parse_policies
 
     ask = Ask(
         root=project_root(),
         pin=args.pin,
         policies=parse_policies(args.policy),
         repeat=args.repeat,
+        serve_repeat=REPEAT if args.full else 1,
+        depth="quick" if args.quick else "full" if args.full else "usual",
+        launcher=args.server,
         out=args.out,
     )
     return play_and_report(ask, as_json=args.json)

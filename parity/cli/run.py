@@ -25,10 +25,29 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--repeat", type=positive, default=1, metavar="N", help="plays a side and scenario (default: 1)"
     )
+    parser.add_argument(
+        "--outcomes",
+        type=positive,
+        default=None,
+        metavar="N",
+        help="plays a side of scenarios that say `outcomes` (default: what they say)",
+    )
+    parser.add_argument("--full", action="store_true", help="also the scenarios that only a full check plays")
+    add_server(parser)
     add_out(parser)
     add_policy(parser)
     add_pin(parser)
     add_json(parser)
+
+
+def add_server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--server",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="a launcher of the server that is held against upstream at level serve (default: nullblock's)",
+    )
 
 
 def add_out(parser: argparse.ArgumentParser) -> None:
@@ -42,9 +61,9 @@ def add_out(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
+    from parity.ask import Ask, parse_policies
     from parity.cli.running import play_and_report
     from parity.root import project_root
-    from parity.session import Ask, parse_policies
 
     ask = Ask(
         root=project_root(),
@@ -53,6 +72,10 @@ def execute(args: argparse.Namespace) -> int:
         family=args.family,
         policies=parse_policies(args.policy),
         repeat=args.repeat,
+        serve_repeat=args.repeat,
+        outcomes=args.outcomes,
+        depth="full" if args.full else "usual",
+        launcher=args.server,
         out=args.out,
     )
     return play_and_report(ask, as_json=args.json)

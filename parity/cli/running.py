@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 from rich.console import Console
 
+from parity.ask import Ask
 from parity.cli.output import until_the_reader_leaves
-from parity.report.progress import RunProgress
+from parity.report.progress import RunProgress, counted
 from parity.report.terminal import next_command, report
 from parity.report_json import run_object
-from parity.session import Ask, Run, run
+from parity.session import Run, run
 
 
 def play_and_report(ask: Ask, *, as_json: bool) -> int:
@@ -36,10 +38,9 @@ def _head(done: Run) -> str:
     if done.measured.commit:
         source += f" at {done.measured.commit[:12]}"
     policies = "".join(f", {name}={value}" for name, value in done.policies.items())
-    runner = done.hello.get("model_runner", "?")
     return (
         f"engine{policies} against vLLM {done.measured.version}"
-        f" (pin {done.measured.pin}, as measured: {source}; model runner {runner})"
+        f" (pin {done.measured.pin}, as measured: {source}; model runner {done.model_runner})"
     )
 
 
@@ -49,14 +50,26 @@ def _foot(ask: Ask, done: Run) -> list[str]:
         f"time: oracle {seconds.oracle:.2f} s, engine {seconds.subject:.2f} s, both at once and judged in"
         f" {done.wall_seconds:.2f} s, after {done.start_seconds:.1f} s of start-up"
     ]
-    if done.partial:
+    lines += [
+        f"servers of the {name}: {counted(times.starts, 'start')} in {times.start_seconds:.0f} s, scripts in {times.play_seconds:.0f} s"
+        for name, times in done.servers.items()
+        if times.starts
+    ]
+    if done.logs is not None:
+        lines.append(f"server logs: {_shown(ask, done.logs)}")
+    if ask.depth == "quick":
+        lines.append("quick run: levels plan and schedule only; `make parity` plays all three")
+    if ask.chosen:
         lines.append(
             "partial run: only the chosen scenarios, and only the records that name or cover them, were judged"
         )
-    run_file = done.path
-    shown = run_file.relative_to(ask.root) if run_file.is_relative_to(ask.root) else run_file
+    shown = _shown(ask, done.path)
     lines.append(f"run file: {shown}")
     command = next_command(done.outcome, str(shown))
     if command:
         lines.append(f"next: {command}")
     return lines
+
+
+def _shown(ask: Ask, path: Path) -> Path:
+    return path.relative_to(ask.root) if path.is_relative_to(ask.root) else path

@@ -74,10 +74,11 @@ def _recorded(args: argparse.Namespace) -> tuple[Observation, Observation]:
 
 
 def _played(args: argparse.Namespace) -> tuple[Observation, Observation]:
+    from parity.ask import Ask, parse_policies
     from parity.errors import InconclusiveError, UsageError
     from parity.report.progress import RunProgress
     from parity.root import project_root
-    from parity.session import parse_policies, play_one
+    from parity.session import play_one
     from parity.suite import load_suite, select
 
     root = project_root()
@@ -86,7 +87,8 @@ def _played(args: argparse.Namespace) -> tuple[Observation, Observation]:
         raise UsageError(
             f"{args.scenario} names {len(cases)} scenarios", hint=f"show one of them, such as {cases[0].id}"
         )
-    left, right = play_one(root, args.pin, cases[0], parse_policies(args.policy), RunProgress())
+    ask = Ask(root, args.pin, (cases[0].id,), policies=parse_policies(args.policy))
+    left, right = play_one(ask, cases[0], RunProgress())
     for plays in (left, right):
         if plays.failure is not None:
             raise InconclusiveError(plays.failure)

@@ -68,9 +68,16 @@ class RunProgress:
             finally:
                 self._bar = None
 
+    def note(self, what: str) -> None:
+        """Something that takes seconds begins while scenarios are played."""
+        if self._bar is None:
+            self._console.print(f"{what} …", highlight=False)
+        else:
+            self._bar.update(self._bar.task_ids[0], description=what)
+
     def played(self, result: ScenarioResult | None = None) -> None:
         """One more scenario is done."""
         self._failing += result is not None and not result.verdict.passes
         if self._bar is not None:
             task = self._bar.task_ids[0]
-            self._bar.update(task, advance=1, failing=self._failing)
+            self._bar.update(task, advance=1, failing=self._failing, description="scenarios")

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from parity.ask import Ask
 from parity.cli.main import main, terminate
 from parity.errors import Interrupted, RunFileError
 from parity.report.progress import RunProgress
-from parity.session import Ask, run
+from parity.session import run
 
 pytestmark = pytest.mark.usefixtures("stand_in")
 

@@ -11,12 +11,13 @@ import pytest
 
 from engine import capacity
 from engine.block_pool import BlockPool
+from parity.ask import Ask
 from parity.errors import Interrupted
 from parity.finding import Verdict
 from parity.report.progress import RunProgress
 from parity.root import CODE_ROOT
 from parity.runlog import read_run
-from parity.session import Ask, run
+from parity.session import run
 from tests.parity.stand_in import check, of
 
 pytestmark = pytest.mark.usefixtures("stand_in")
