@@ -37,6 +37,7 @@ class EngineOptions(msgspec.Struct, frozen=True):
     policies: Policies = Policies()
     plain: bool = False  # the plain twin of every fast path
     served_model_name: str | None = None
+    generation_config: str = "auto"  # or vllm, or a folder
     override_generation_config: dict[str, Any] = {}
 
     def config(self, shape: ModelShape, own_dtype: str) -> EngineConfig:

@@ -176,7 +176,7 @@ def check_start(options: EngineOptions) -> Start:
     facts = read_facts(folder)
     check_computed(facts.architecture, facts.quantised, architectures())
     check_tokenizer(folder)
-    generation = generation_config.read(folder, options.override_generation_config)
+    generation = generation_config.read(folder, options.override_generation_config, options.generation_config)
     try:
         check_layers(folder, facts.shape.num_layers)
     except ModuleNotFoundError as error:
@@ -212,7 +212,12 @@ def load_llm(
         )
     for line in start_up_log(plan, start.config):
         logger.info(line)
-    for line in (*warnings_of(plan, start.facts, start.config), *template_warnings(tokenizer)):
+    unheeded = generation_config.without_effect(start.options.override_generation_config)
+    for line in (
+        *warnings_of(plan, start.facts, start.config),
+        *unheeded,
+        *template_warnings(tokenizer),
+    ):
         logger.warning(line)
     if _compiles(start):
         progress("compiling kernels for this machine, dtype and head size, once: some ten seconds")

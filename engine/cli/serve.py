@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from engine.cli.options import (
+    DEFAULTS,
     Commands,
     add_capacity,
     add_engine,
@@ -62,10 +63,17 @@ def register(commands: Commands) -> None:
         help="keys of which requests below /v1 need one (default: none needed)",
     )
     group.add_argument(
+        "--generation-config",
+        default=DEFAULTS.generation_config,
+        metavar="FOLDER|auto|vllm",
+        help="whose generation_config.json gives defaults: a folder's (its max_new_tokens is also the most that a request "
+        "gets), the model's (auto, the default), or nobody's (vllm)",
+    )
+    group.add_argument(
         "--override-generation-config",
         default="{}",
         metavar="JSON",
-        help="defaults over the model's own; max_new_tokens is also the most that a request gets",
+        help="defaults over those; max_new_tokens is also the most that a request gets",
     )
     group.add_argument(
         "--shutdown-timeout",

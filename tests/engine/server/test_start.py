@@ -52,6 +52,27 @@ def test_a_default_that_every_request_would_fail_on_is_refused(override: str, sa
     assert says in text
 
 
+def test_a_folder_of_the_operators_that_is_not_there_is_refused(tiny_opt: Path, tmp_path: Path) -> None:
+    code, text = failing(str(tiny_opt), "--generation-config", str(tmp_path / "nowhere"))
+
+    assert (code, text.count("\n")) == (64, 1)
+    assert "--generation-config" in text
+
+
+def test_an_operators_folder_limits_what_a_client_asks(tiny_opt: Path, tmp_path: Path) -> None:
+    """Upstream, measured: 7 of 20 tokens for a folder with max_new_tokens 7, and 3 of 3."""
+    (tmp_path / "generation_config.json").write_text('{"max_new_tokens": 7}')
+    flags = ("--num-gpu-blocks-override", "8", "--generation-config", str(tmp_path))
+    with running(tiny_opt, *flags) as server, server.client() as client:
+        body = {"model": str(tiny_opt), "prompt": [5, 6, 7], "ignore_eos": True}
+        given = [
+            client.post("/v1/completions", json=body | asked).json()["usage"]["completion_tokens"]
+            for asked in ({"max_tokens": 20}, {"max_tokens": None}, {"max_tokens": 3})
+        ]
+
+    assert given == [7, 7, 3]
+
+
 @pytest.mark.parametrize("seed", ["-1", "4294967296", "99999999999999999999999", "x"])
 def test_the_engines_seed_has_upstreams_range(seed: str) -> None:
     """Upstream: "Seed must be between 0 and 2**32 - 1"."""

@@ -1,0 +1,128 @@
+"""How a server is started, as data: a TOML file with its command, its environment, when it is ready, and its flags.
+
+So that anyone's server can stand on either side: `launchers/vllm.toml` and `launchers/nullblock.toml` are the two that
+come with the project, and a third one needs no code. A flag is a list of arguments in which `{}` stands for the value,
+or a table from a value to such a list, `*` being any other value. A null value gives no argument.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from parity.defaults import ServerConfigForm, config_defaults
+from parity.errors import UsageError
+from parity.scenario import ServerConfig
+
+FOLDER = Path(__file__).resolve().parent / "launchers"
+PLACEHOLDERS = ("python", "model", "name", "host", "port")
+NEEDED = ("model", "port")  # without them the server would not be the one that was asked for
+_PLACEHOLDER = re.compile("{(" + "|".join(PLACEHOLDERS) + ")}")
+OTHERWISE = "*"
+VALUE = "{}"
+DEFAULTS = config_defaults(ServerConfigForm)
+
+Arguments = list[str]
+Flag = Arguments | dict[str, Arguments]
+
+
+class Ready(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The path that answers 200 once the server serves, and the seconds that it has until its first completion."""
+
+    path: str
+    seconds: Annotated[float, Meta(gt=0.0, le=3600.0)]
+
+
+class Launcher(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How one server is started. `environment` is laid over what its side gives it."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    command: Annotated[Arguments, Meta(min_length=1)]
+    ready: Ready
+    flags: dict[str, Flag]
+    environment: dict[str, str] = {}
+
+
+def shipped(name: str) -> Path:
+    """The file of a launcher that comes with the project: `vllm` or `nullblock`."""
+    return FOLDER / f"{name}.toml"
+
+
+def load_launcher(path: Path) -> Launcher:
+    """Read a launcher. Raises UsageError that names the file and what is wrong in it."""
+    try:
+        launcher = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Launcher)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", hint="name a launcher's TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise UsageError(f"{path}: {error}", hint=f"{shipped('vllm')} shows the form") from None
+    missing = [name for name in NEEDED if not any(f"{{{name}}}" in part for part in launcher.command)]
+    if missing:
+        raise UsageError(f"{path}: command has no {{{missing[0]}}}", hint="the harness chooses it")
+    unknown = sorted(set(launcher.flags) - _keys())
+    if unknown:
+        raise UsageError(
+            f"{path}: flags: no configuration has {unknown[0]}", hint=f"it has {', '.join(sorted(_keys()))}"
+        )
+    return launcher
+
+
+def command(
+    launcher: Launcher,
+    config: ServerConfig,
+    *,
+    python: str,
+    model: Path,
+    host: str,
+    port: int,
+    generation_config: Path | None,
+) -> list[str]:
+    """The command line that starts a server of `config`, whose generation config stands in that folder.
+
+    Raises UsageError for a value that is not the default and that the launcher has no flag for.
+    """
+    given = dict(zip(PLACEHOLDERS, (python, str(model), config.model, host, str(port)), strict=True))
+    arguments = [_filled(part, given) for part in launcher.command]
+    values: dict[str, Any] = msgspec.structs.asdict(config) | {
+        "generation_config": None if generation_config is None else str(generation_config)
+    }
+    for key in ServerConfig.__struct_fields__:
+        if key in _keys() and values[key] is not None:
+            arguments += _flag(launcher, key, values[key])
+    return arguments
+
+
+def _keys() -> set[str]:
+    """The keys that are flags: all but the model, whose place is in the command."""
+    return set(ServerConfig.__struct_fields__) - {"model"}
+
+
+def _filled(part: str, given: dict[str, str]) -> str:
+    """Only the five names are placeholders: any other brace is the command's own."""
+    return _PLACEHOLDER.sub(lambda found: given[found[1]], part)
+
+
+def _flag(launcher: Launcher, key: str, value: Any) -> Iterable[str]:
+    flag = launcher.flags.get(key)
+    text = _text(value)
+    if isinstance(flag, dict):
+        flag = flag.get(text, flag.get(OTHERWISE))
+    if flag is not None:
+        return [part.replace(VALUE, text) for part in flag]
+    if key in DEFAULTS and value == DEFAULTS[key]:
+        return ()
+    raise UsageError(
+        f"launcher {launcher.name} has no flag for {key} = {text}",
+        hint="add it to the launcher's [flags], or leave the key out of the scenario",
+    )
+
+
+def _text(value: Any) -> str:
+    """A value as it stands in a command line; booleans as TOML writes them, maps as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,247 @@
+"""A server that serves: started by its launcher's command, waited for, signalled, and ended with all that belongs to it.
+
+A port is chosen here and given to the server, which can lose it to somebody else before it binds: then it is started again
+on another one. Ready means that the ready path answered 200 and that a first completion of one token came back whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from parity.errors import UsageError
+from parity.observation import Ended
+from parity.scenario import Json, ServerConfig
+from parity.serve.kept import Kept
+from parity.serve.launcher import Launcher, Ready, command
+from parity.serve.target import PlayFailed
+
+HOST = "127.0.0.1"
+STARTS = 3  # each on a port of its own
+POLL_SECONDS = 0.1
+PROBE_SECONDS = 5.0  # for one question whether it is ready
+PROMPT = [5]  # one token, so that no block of two or more is full and stays in the prefix cache
+LAST_LINES = 12
+LONGEST_LINE = 300  # characters
+TAIL_BYTES = 1 << 16
+_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\t\x20-\x7e\xa0-\U0010ffff]")
+
+
+class _PortTaken(Exception):
+    """The server ended while somebody else had its port."""
+
+
+class Server:
+    """A server under a keeper; `start` makes it ready, and then it is a `parity.serve.target.Target`.
+
+    `seconds` is what it took to be ready, `command` its command line.
+    """
+
+    def __init__(self, name: str, model: Path, port: int, line: list[str], kept: Kept) -> None:
+        self._name = name
+        self._model = model
+        self._port = port
+        self._kept = kept
+        self.command = line
+        self.seconds = 0.0
+
+    @property
+    def base_url(self) -> str:
+        return f"http://{HOST}:{self._port}"
+
+    @property
+    def model(self) -> str:
+        return str(self._model)
+
+    @property
+    def pid(self) -> int:
+        return self._kept.pid
+
+    def alive(self) -> bool:
+        return self._kept.alive()
+
+    def signal(self, name: str) -> None:
+        self._kept.send(signal.Signals[f"SIG{name}"])
+
+    def wait(self, seconds: float) -> Ended:
+        """Wait for its end, at most so long; a second more where processes of its outlive it. Raises PlayFailed."""
+        return self._kept.wait(seconds)
+
+    def last_words(self) -> str:
+        return last_lines(self._kept.log)
+
+    def close(self) -> None:
+        """End it, with every process of its. Can be called again."""
+        self._kept.close()
+
+    def await_ready(self, ready: Ready, stop: threading.Event) -> None:
+        """Raises PlayFailed when it ends, is not ready in time or is called off, _PortTaken when it has no port."""
+        begun = time.monotonic()
+        asyncio.run(self._become_ready(ready, stop))
+        self.seconds = time.monotonic() - begun
+
+    async def _become_ready(self, ready: Ready, stop: threading.Event) -> None:
+        deadline = time.monotonic() + ready.seconds
+        async with httpx.AsyncClient(
+            base_url=self.base_url, trust_env=False, verify=False, timeout=None
+        ) as client:
+            while True:
+                answer = await _ask(client, "GET", ready.path, PROBE_SECONDS)
+                self._check_alive()  # only now: an answer may have come from whoever has its port
+                if answer is not None and answer.status_code == httpx.codes.OK:
+                    break
+                if stop.is_set():
+                    raise PlayFailed(f"the start of {self._name} was called off")
+                if time.monotonic() > deadline:
+                    raise self._failed(f"did not answer {ready.path} with 200 within {ready.seconds:g} s")
+                await asyncio.sleep(POLL_SECONDS)
+            await self._complete(client, max(deadline - time.monotonic(), PROBE_SECONDS))
+
+    async def _complete(self, client: httpx.AsyncClient, seconds: float) -> None:
+        body = {"model": self._model.name, "prompt": PROMPT, "max_tokens": 1, "temperature": 0}
+        answer = await _ask(client, "POST", "/v1/completions", seconds, body)
+        self._check_alive()
+        if answer is None:
+            raise self._failed(f"gave no answer to its first completion ({seconds:.0f} s)")
+        if answer.status_code != httpx.codes.OK:
+            raise self._failed(
+                f"answered its first completion with {answer.status_code}: {answer.text[:200]}"
+            )
+
+    def _check_alive(self) -> None:
+        if self._kept.alive():
+            return
+        ended = self._kept.wait(0)
+        self._kept.close()  # a process that it left might hold the port
+        if not is_free(self._port):
+            raise _PortTaken
+        raise self._failed(f"ended with status {ended.code} before it was ready")
+
+    def _failed(self, what: str) -> PlayFailed:
+        return PlayFailed(f"{self._name} {what}; its last words:\n{self.last_words()}")
+
+
+def start(
+    launcher: Launcher,
+    config: ServerConfig,
+    *,
+    name: str,
+    python: str,
+    models: Path,
+    root: Path,
+    environment: Mapping[str, str],
+    log: Path,
+    stop: threading.Event | None = None,
+) -> Server:
+    """A server of `config` that completed a first tiny request; `name` is what messages call it.
+
+    `environment` is all that it gets beside the launcher's variables and a TMPDIR that goes away with it; setting `stop`
+    in another thread calls the start off. Raises PlayFailed, with the log's tail, when it ends or is not ready in
+    time, and UsageError for what it cannot be asked for.
+    """
+    model = models / config.model
+    if not model.is_dir():
+        raise UsageError(f"{model} is not there", hint="`make model` makes the models that scenarios serve")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    for _ in range(STARTS):
+        server = _launch(launcher, config, name, python, model, root, environment, log)
+        try:
+            server.await_ready(launcher.ready, stop or threading.Event())
+        except _PortTaken:
+            server.close()
+        except BaseException:
+            server.close()
+            raise
+        else:
+            return server
+    raise PlayFailed(f"{name} found its port taken {STARTS} times; its last words:\n{last_lines(log)}")
+
+
+def _launch(
+    launcher: Launcher,
+    config: ServerConfig,
+    name: str,
+    python: str,
+    model: Path,
+    root: Path,
+    environment: Mapping[str, str],
+    log: Path,
+) -> Server:
+    """A server on its way up, on a port that was free a moment ago."""
+    port = free_port()
+    scratch = Path(tempfile.mkdtemp(prefix="nullblock-serve-"))
+    try:
+        line = command(
+            launcher,
+            config,
+            python=python,
+            model=model,
+            host=HOST,
+            port=port,
+            generation_config=_write_generation_config(config, scratch),
+        )
+        variables = {**environment, **launcher.environment, "TMPDIR": str(scratch)}
+        kept = Kept(name, line, folder=root, environment=variables, log=log, scratch=scratch)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    return Server(name, model, port, line, kept)
+
+
+def _write_generation_config(config: ServerConfig, folder: Path) -> Path | None:
+    """The operator's generation config where the flag looks for it: a file of a fixed name in a folder."""
+    if config.generation_config is None:
+        return None
+    (folder / "generation_config.json").write_bytes(msgspec.json.encode(config.generation_config))
+    return folder
+
+
+async def _ask(
+    client: httpx.AsyncClient, method: str, path: str, seconds: float, body: Json = None
+) -> httpx.Response | None:
+    """The whole answer, or null if there is none in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await client.request(method, path, json=body)
+    except (httpx.HTTPError, TimeoutError):
+        return None
+
+
+def free_port() -> int:
+    """A port that nobody has right now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could bind that port; connections that linger on it do not count."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def last_lines(log: Path) -> str:
+    """The last lines of a log that say something, without control characters."""
+    with log.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+        text = file.read().decode(errors="replace")
+    lines = [_CONTROL.sub("", line).rstrip() for line in text.split("\n")]
+    return "\n".join([line[:LONGEST_LINE] for line in lines if line.strip()][-LAST_LINES:])
