@@ -100,10 +100,18 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One choice of a stream, its frames joined: a server may merge tokens into one frame under load.
 
-    `kinds` are the kinds of its frames in order, adjacent equal ones joined: `role`, `tokens`, `finish`,
-    `other`. A finish frame that carries text counts as `tokens` and `finish`. `joined` is what its frames
-    say together: texts, ids and logprobs joined, of everything else the first value that is not null, or
-    the list of the distinct ones where there are several. `finish` is the finish frame without its tokens.
+    `kinds` are the kinds of its frames in order, adjacent `tokens` joined: `role`, `role+tokens` (on one
+    frame), `tokens`, `finish`, `other` (a key that is none of the known ones), `empty` (a frame that says nothing
+    after the finish; before it, that is a token without a text, and counts as no kind). A finish frame that
+    carries text counts as `tokens` and `finish`.
+
+    `joined` is what its frames say together, by the keys of a frame's choice; `frame` holds the keys beside
+    the choices. Texts, token ids and logprobs are joined; a `usage` is the last one; of everything else it is
+    the value that is not null, or `{"distinct": [...]}` where there are several. `finish` is the finish
+    frame (`frame` again holds what stood beside it, without usage) with null where its tokens were.
+
+    Where the number of tokens is a matter of time (a client that gave up, a signal), `joined` is `"cut"`, and
+    `kinds` has no more than `finish`.
     """
 
     index: int
@@ -115,8 +123,13 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A `text/event-stream`: its choices by index, and every frame that belongs to none, in order.
 
-    `rest` holds usage frames, error frames, `"[DONE]"`, comments (`": …"`) and whatever else came, as they are.
-    `usage` tells on which frames a usage stood: `none`, `last`, `every`, `some`.
+    `rest` holds usage frames, error frames, `"[DONE]"`, comments (`": …"`) and whatever else came, as they are:
+    data that is no JSON as `"data: …"`, `{"fields": [[name, value]…], "data": …}` for a frame with other fields than
+    data, `{"partial": text}` for one that the end cut off, `{"oddity": …}` at the end for what is odd in the bytes.
+    `"frames of choices"` stands where choices went on after an entry of `rest`.
+    `usage` tells on which frames a usage stood: `none`, `last` (alone, after the choices), `every`, `some`; or that
+    what they tell cannot be: `decreasing` completion tokens of a choice, or the last ones of the choices
+    `unequal` in sum to the usage that stands alone.
     """
 
     choices: list[Choice]
@@ -132,7 +145,8 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unanswered  no whole answer by the deadline, otherwise
     broken      the connection ended within the answer, or before it
     refused     nobody took the connection
-    left        the client hung up, as the script says
+    left        the client hung up, as the script says; neither body nor stream is kept, and status and headers
+                only where the script waits for a first frame
 
     `status` is null before a status line. `headers` are those that a client relies on. Of `body`
     (JSON, or text that is none) and `stream` at most one is set; both may be partial unless answered.

@@ -1,0 +1,121 @@
+"""Server-sent events: the bytes of a stream as frames, with nothing dropped silently.
+
+A frame is what stands between two blank lines. Clients differ in how much of the format they read, so what
+a lenient one would not even notice (line ends, a missing space, blank lines without a frame) is kept as an oddity.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+CARRIAGE_RETURNS = "lines end with a carriage return"
+UNSPACED = "no space after the colon of a data line"
+BLANK = "a blank line that ends no frame"
+NOT_UTF8 = "bytes that are no UTF-8"
+
+Kind = Literal["data", "fields", "comment", "partial"]
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """One thing that came.
+
+    data     `text` is the data lines joined by newlines; `fields` are the frame's other lines, in order
+    fields   a frame without data: `fields` alone
+    comment  a line that begins with a colon; `text` is the whole line
+    partial  `text` is what came of a frame that the end of the stream cut off, as it came
+    """
+
+    kind: Kind
+    text: str
+    fields: tuple[tuple[str, str], ...] = ()
+
+
+class FrameReader:
+    """Turns chunks of bytes, cut anywhere, into frames.
+
+    Invariant: `_pending` holds no complete line, but for one whose carriage return may be half of a CRLF.
+    """
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.oddities: set[str] = set()
+        self.data_frames = 0
+        self._pending = b""
+        self._lines: list[str] = []  # of the frame under way, comments left out
+        self._comment_open = False  # a comment came that no blank line has ended yet
+
+    def feed(self, chunk: bytes) -> None:
+        self._pending += chunk
+        while (line := self._next_line()) is not None:
+            self._take(self._text(line))
+
+    def close(self) -> list[Frame]:
+        """The end of the stream: what is left of a frame becomes a partial one. Gives all frames."""
+        if self._pending.endswith(b"\r"):
+            self.oddities.add(CARRIAGE_RETURNS)
+            self._take(self._text(self._pending[:-1]))
+            self._pending = b""
+        left = [*self._lines, *([self._text(self._pending)] if self._pending else [])]
+        if left:
+            self.frames.append(Frame("partial", "\n".join(left)))
+        self._lines, self._pending = [], b""
+        return self.frames
+
+    def _next_line(self) -> bytes | None:
+        ends = [at for at in (self._pending.find(b"\n"), self._pending.find(b"\r")) if at >= 0]
+        if not ends:
+            return None
+        at = min(ends)
+        width = 1
+        if self._pending[at : at + 1] == b"\r":
+            if at + 1 == len(self._pending):
+                return None
+            self.oddities.add(CARRIAGE_RETURNS)
+            width = 2 if self._pending[at + 1 : at + 2] == b"\n" else 1
+        line, self._pending = self._pending[:at], self._pending[at + width :]
+        return line
+
+    def _text(self, line: bytes) -> str:
+        try:
+            return line.decode()
+        except UnicodeDecodeError:
+            self.oddities.add(NOT_UTF8)
+            return line.decode(errors="backslashreplace")
+
+    def _take(self, line: str) -> None:
+        if line.startswith(":"):
+            self.frames.append(Frame("comment", line))
+            self._comment_open = True
+        elif line:
+            self._lines.append(line)
+        else:
+            if self._lines:
+                self._dispatch()
+            elif not self._comment_open:
+                self.oddities.add(BLANK)
+            self._comment_open = False
+
+    def _dispatch(self) -> None:
+        data: list[str] = []
+        fields: list[tuple[str, str]] = []
+        for line in self._lines:
+            name, _, value = line.partition(":")
+            if name == "data":
+                if value and not value.startswith(" "):
+                    self.oddities.add(UNSPACED)
+                data.append(value.removeprefix(" "))
+            else:
+                fields.append((name, value.removeprefix(" ")))
+        self._lines = []
+        self.data_frames += bool(data)
+        self.frames.append(Frame("data" if data else "fields", "\n".join(data), tuple(fields)))
+
+
+def read(content: bytes) -> FrameReader:
+    """A whole stream at once; its reader is closed."""
+    reader = FrameReader()
+    reader.feed(content)
+    reader.close()
+    return reader
