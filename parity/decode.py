@@ -24,12 +24,23 @@ def decode(node: Node, type_: type[T], keys: Keys = ()) -> T:
     return value
 
 
+def plain(node: Node) -> Any:
+    """`node` as the JSON value that it looks like: for what is free in form, such as a request's body."""
+    if isinstance(node, Mapping):
+        return {key: plain(item) for key, item in node.items.items()}
+    if isinstance(node, Sequence):
+        return [plain(item) for item in node.items]
+    return node.value
+
+
 @cache
 def _info(type_: Hashable) -> inspect.Type:
     return inspect.type_info(type_)
 
 
 def _decode(node: Node, kind: inspect.Type, keys: Keys) -> Any:
+    if isinstance(kind, inspect.AnyType):
+        return plain(node)
     if isinstance(kind, inspect.UnionType):
         fitting = [option for option in kind.types if _fits(node, option)]
         if not fitting:

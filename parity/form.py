@@ -1,7 +1,8 @@
-"""A scenario file as people write it: the keys of every level of it, with the defaults of a timeline.
+"""A scenario file as people write it: what every level has, and the keys of the levels plan and schedule.
 
 `parity.loader` turns this form into the explicit wire form of `parity.scenario`; the schema that
-editors use is generated from these types. `sweep` is resolved before the rest is read.
+editors use is generated from these types. `sweep` is resolved before the rest is read. The form of
+level serve is `parity.serve_form`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from parity.defaults import MAX_STEPS, ConfigForm
-from parity.scenario import Level, NonNegative, Positive
+from parity.scenario import NonNegative, Positive
 
 Text = Annotated[str, Meta(min_length=1)]
 Value = int | float | str | bool | None
@@ -92,22 +93,28 @@ class SweepForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     where: Text | None = None
 
 
-class ScenarioForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A scenario file, its sweep resolved. `requests`, `aborts`, `resets`, `max_steps`: schedule only."""
+class CommonForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a scenario of any level has. A `full` one is played by a full check only."""
 
     title: Text
-    level: Level
-    config: ConfigForm
     why: list[Text] = []
+    waive: list[WaiverForm] = []
+    outcomes: Positive | None = None
+    full: bool = False
+
+
+class ScenarioForm(CommonForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A file of level plan or schedule, its sweep resolved. `requests`, `aborts`, `resets`, `max_steps`: schedule only."""
+
+    level: Literal["plan", "schedule"]
+    config: ConfigForm
     requests: Annotated[list[RequestForm], Meta(min_length=1)] | None = None
     aborts: list[AbortForm] = []
     resets: list[ResetForm] = []
     max_steps: Positive = MAX_STEPS
-    waive: list[WaiverForm] = []
-    outcomes: Positive | None = None
 
 
-class ScenarioFile(ScenarioForm, frozen=True, forbid_unknown_fields=True):
-    """A scenario file as it stands on disk."""
+class ScenarioFile(ScenarioForm, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A file of level plan or schedule as it stands on disk."""
 
     sweep: SweepForm | None = None

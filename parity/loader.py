@@ -10,16 +10,23 @@ import re
 from pathlib import Path, PurePosixPath
 
 from parity.decode import decode
-from parity.defaults import build_config, smallest_block_bytes
-from parity.document import Fault, Mapping, dotted, line_at, nearest, parse
+from parity.defaults import build_config, build_server_config, smallest_block_bytes
+from parity.document import Fault, Mapping, Scalar, dotted, line_at, nearest, parse
 from parity.errors import ScenarioError
-from parity.form import ScenarioForm
+from parity.form import CommonForm, ScenarioForm
 from parity.levels import FAMILIES, PROPERTIES
 from parity.models import model
-from parity.scenario import MAX_BLOCKS, Case, Scenario, Waiver
+from parity.scenario import MAX_BLOCKS, AnyScenario, Case, Level, Scenario, ServeScenario, Waiver
+from parity.script import build_script
+from parity.serve.models import served_model
+from parity.serve_form import ServeForm
 from parity.sweep import Expanded, expand
 from parity.timeline import build_timeline
 
+_KEYS_OF_LEVELS: tuple[tuple[tuple[Level, ...], tuple[str, ...]], ...] = (
+    (("schedule",), ("requests", "aborts", "resets", "max_steps")),
+    (("serve",), ("script", "fresh")),
+)
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
 
 
@@ -60,8 +67,8 @@ def _name(path: str) -> str:
 
 def _case(point: Expanded, name: str, path: str) -> Case:
     try:
-        form = decode(point.tree, ScenarioForm)
-        _check(form, point.tree)
+        form = _form(point.tree)
+        _check(form, form.level)
         scenario = _scenario(form, name if point.suffix is None else f"{name}/{point.suffix}")
     except Fault as fault:
         raise _error(path, point.tree, fault, point) from None
@@ -73,10 +80,41 @@ def _case(point: Expanded, name: str, path: str) -> Case:
         outcomes=form.outcomes,
         path=path,
         line=point.tree.line,
+        full=form.full,
     )
 
 
-def _scenario(form: ScenarioForm, id_: str) -> Scenario:
+def _form(tree: Mapping) -> ScenarioForm | ServeForm:
+    """The file's form, which its level decides; a key that only another level has says so."""
+    node = tree.items.get("level")
+    level = node.value if isinstance(node, Scalar) else None
+    if isinstance(level, str):
+        if level not in PROPERTIES:
+            raise Fault(f"{level!r} is not a choice here", ("level",), hint=nearest(level, PROPERTIES))
+        for owners, keys in _KEYS_OF_LEVELS:
+            foreign = [key for key in keys if key in tree.items and level not in owners]
+            if foreign:
+                lacks = "runs nothing, so it has no" if level == "plan" else "has no"
+                hint = f"use level: {owners[0]}"
+                raise Fault(f"level {level} {lacks} {foreign[0]}", (foreign[0],), hint=hint)
+    return decode(tree, ServeForm) if level == "serve" else decode(tree, ScenarioForm)
+
+
+def _scenario(form: ScenarioForm | ServeForm, id_: str) -> AnyScenario:
+    return _served(form, id_) if isinstance(form, ServeForm) else _driven(form, id_)
+
+
+def _served(form: ServeForm, id_: str) -> ServeScenario:
+    try:
+        served = served_model(form.config.model)
+    except Fault as fault:
+        raise Fault(fault.message, ("config", "model"), hint=fault.hint) from None
+    script = build_script(form.script, form.config.model, served)
+    config = build_server_config(form.config)
+    return ServeScenario(id=id_, level="serve", config=config, script=script, fresh=form.fresh)
+
+
+def _driven(form: ScenarioForm, id_: str) -> Scenario:
     try:
         shape = model(form.config.model)
     except Fault as fault:
@@ -92,27 +130,21 @@ def _scenario(form: ScenarioForm, id_: str) -> Scenario:
     return Scenario(id=id_, level=form.level, config=build_config(form.config, shape), timeline=timeline)
 
 
-def _check(form: ScenarioForm, tree: Mapping) -> None:
-    """What the types cannot say: links, waivers of the level's properties, keys of the other level."""
+def _check(form: CommonForm, level: Level) -> None:
+    """What the types cannot say: links, titles, waivers of the level's properties."""
     for index, link in enumerate(form.why):
         if not link.startswith("https://"):
             raise Fault(f"{link!r} is no link", ("why", index), hint="cite a page as https://…")
     if len(form.title.splitlines()) > 1:
         raise Fault("a title is one line", ("title",))
-    known = PROPERTIES[form.level]
+    known = PROPERTIES[level]
     for index, waiver in enumerate(form.waive):
         if waiver.property not in known:
             raise Fault(
-                f"level {form.level} has no property {waiver.property!r}",
+                f"level {level} has no property {waiver.property!r}",
                 ("waive", index, "property"),
                 hint=nearest(waiver.property, known),
             )
-    if form.level == "plan":
-        for key in ("requests", "aborts", "resets", "max_steps"):
-            if key in tree.items:
-                raise Fault(
-                    f"level plan runs nothing, so it has no {key}", (key,), hint="use level: schedule"
-                )
 
 
 def _error(path: str, tree: Mapping | None, fault: Fault, point: Expanded | None = None) -> ScenarioError:

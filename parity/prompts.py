@@ -1,7 +1,7 @@
 """Lengths become token ids here: every id that a scenario does not spell out.
 
 Generated ids depend on nothing but a seed, a stream and an index, so that a scenario asks the same
-question on every machine and in every version. They start at 1000: the small ids that scenarios use
+question on every machine and in every version. In a timeline they start at 1000: the small ids that scenarios use
 for EOS and stop tokens never occur by accident.
 """
 
@@ -21,13 +21,15 @@ MAX_TOKENS = 1 << 20
 _WORDS = 8  # 64-bit numbers in one digest
 
 
-def generated(seed: str, stream: str, start: int, count: int, vocab_size: int) -> list[int]:
-    """`count` ids in [1000, vocab_size) from index `start` of a stream; equal arguments, equal ids."""
+def generated(
+    seed: str, stream: str, start: int, count: int, vocab_size: int, lowest: int = FIRST_GENERATED_ID
+) -> list[int]:
+    """`count` ids in [lowest, vocab_size) from index `start` of a stream; equal arguments, equal ids."""
     first, last = start // _WORDS, (start + count - 1) // _WORDS
     words = [word for index in range(first, last + 1) for word in _words(seed, stream, index)]
     offset = start - first * _WORDS
-    span = vocab_size - FIRST_GENERATED_ID
-    return [FIRST_GENERATED_ID + word % span for word in words[offset : offset + count]]
+    span = vocab_size - lowest
+    return [lowest + word % span for word in words[offset : offset + count]]
 
 
 @lru_cache(maxsize=1 << 16)

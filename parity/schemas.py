@@ -14,8 +14,9 @@ import msgspec
 
 from parity.errors import UsageError
 from parity.form import ScenarioFile
-from parity.observation import PlanError, PlanOk, Schedule
-from parity.scenario import Scenario
+from parity.observation import PlanError, PlanOk, Schedule, Serve
+from parity.scenario import Scenario, ServeScenario
+from parity.serve_form import ServeFile
 
 FOLDER = "parity/schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -23,7 +24,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TEMPLATE = {"type": "string", "pattern": r"\$\{[^{}]*\}"}
 _TITLES = {
     "scenario.json": "A scenario on the wire, as both sides receive it",
-    "observation.json": "An observation: a plan that came out, a refusal, or a schedule with its plan",
+    "serve-scenario.json": "A scenario of level serve, explicit: a server's configuration and a script",
+    "observation.json": "An observation: a plan that came out, a refusal, a schedule with its plan, or a served script",
     "scenario-file.json": "A scenario file as people write it (YAML)",
 }
 
@@ -32,8 +34,9 @@ def documents() -> dict[str, str]:
     """The text of each schema by its file name."""
     bodies = {
         "scenario.json": _schema(Scenario),
-        "observation.json": _schema(PlanOk, PlanError, Schedule),
-        "scenario-file.json": _with_templates(_schema(ScenarioFile)),
+        "serve-scenario.json": _schema(ServeScenario),
+        "observation.json": _schema(PlanOk, PlanError, Schedule, Serve),
+        "scenario-file.json": _with_templates(_schema(ScenarioFile, ServeFile)),
     }
     return {name: _text(_TITLES[name], body) for name, body in bodies.items()}
 

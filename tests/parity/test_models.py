@@ -1,4 +1,4 @@
-"""The table of model shapes, and the table of defaults that docs/config.md shows."""
+"""The tables of models, and the tables of defaults that docs/config.md shows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from parity.defaults import ConfigForm, build_config, config_defaults
+from parity.defaults import (
+    ConfigForm,
+    ServerConfigForm,
+    build_config,
+    build_server_config,
+    config_defaults,
+)
 from parity.document import Fault
 from parity.errors import ScenarioError
 from parity.models import model, models, read_models
-from parity.scenario import Config, Model
+from parity.scenario import Config, Model, ServerConfig
+from parity.serve.models import served_model, served_models
 
 
 def test_the_shapes_that_reports_speak_of_are_in_the_table() -> None:
@@ -53,15 +60,19 @@ def test_a_bad_table_is_refused_with_its_line(text: str, message: str) -> None:
         read_models(text.encode(), "m.yaml")
 
 
-def test_the_table_for_people_has_the_defaults_of_the_machine(root: Path) -> None:
-    text = (root / "docs/config.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("place", "form"), [(0, ConfigForm), (1, ServerConfigForm)])
+def test_the_table_for_people_has_the_defaults_of_the_machine(
+    root: Path, place: int, form: type[ConfigForm | ServerConfigForm]
+) -> None:
+    text = (root / "docs/config.md").read_text(encoding="utf-8").split("## Level `serve`")[place]
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", text, flags=re.MULTILINE)
     shown = {key: value.split(" (")[0].strip().strip("`") for key, value in rows}
+    required = [field.name for field in msgspec.structs.fields(form) if field.required]
 
-    assert shown.pop("model") == "required"
-    assert list(shown) == list(config_defaults())
+    assert [shown.pop(key) for key in required] == ["required"] * len(required)
+    assert list(shown) == list(config_defaults(form))
     assert shown == {
-        key: "null" if value is None else str(value).lower() for key, value in config_defaults().items()
+        key: "null" if value is None else str(value).lower() for key, value in config_defaults(form).items()
     }
 
 
@@ -71,3 +82,17 @@ def test_the_form_has_the_keys_of_the_wire_and_builds_it() -> None:
     assert [field.name for field in msgspec.structs.fields(ConfigForm)] == wire
     config = build_config(ConfigForm(model="tiny-opt", num_blocks=5), model("tiny-opt"))
     assert (config.model, config.num_blocks, config.block_size) == (model("tiny-opt"), 5, 16)
+
+
+def test_the_form_of_a_server_builds_its_configuration_and_has_its_keys() -> None:
+    wire = {field.name for field in msgspec.structs.fields(ServerConfig)}
+
+    assert {field.name for field in msgspec.structs.fields(ServerConfigForm)} == wire
+    config = build_server_config(ServerConfigForm(model="tiny-opt", num_blocks=5))
+    assert (config.model, config.num_blocks, config.block_size) == ("tiny-opt", 5, 16)
+
+
+def test_every_model_that_is_served_is_in_a_table_and_another_is_not() -> None:
+    assert served_models().keys() == {"tiny-opt", "smollm2-135m-instruct"}
+    with pytest.raises(Fault, match=r"no model 'smollm2' in parity/serve/models.yaml"):
+        served_model("smollm2")

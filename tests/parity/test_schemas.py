@@ -48,7 +48,7 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("break_it", "check", "code", "said"),
     [
-        (False, True, ExitCode.OK, "3 schemas are fresh"),
+        (False, True, ExitCode.OK, "4 schemas are fresh"),
         (True, True, ExitCode.FINDINGS, "parity/schemas/scenario.json: not fresh"),
         (True, False, ExitCode.OK, "parity/schemas/scenario.json: written"),
     ],
@@ -87,13 +87,15 @@ def test_the_schema_of_the_file_form_allows_a_template_for_a_number() -> None:
         "anyOf"
     ]
     assert defs["ConfigForm"]["required"] == ["model"]
+    assert defs["ServerConfigForm"]["required"] == ["model", "num_blocks"]
+    assert {"send", "at_once", "await"} <= defs["ActionForm"]["properties"].keys()
     assert defs["RangeForm"]["properties"].keys() == {"from", "to", "step"}
 
 
-def test_the_schema_of_an_observation_tells_its_three_forms_apart() -> None:
+def test_the_schema_of_an_observation_tells_its_four_forms_apart() -> None:
     body = json.loads(documents()["observation.json"])
 
     forms = {part["$ref"].rsplit("/", 1)[1] for part in body["oneOf"]}
-    assert forms == {"PlanOk", "PlanError", "Schedule"}
+    assert forms == {"PlanOk", "PlanError", "Schedule", "Serve"}
     assert body["$defs"]["PlanOk"]["properties"]["status"] == {"enum": ["ok"]}
     assert {"steps", "plan", "end"} == set(body["$defs"]["Schedule"]["required"])
