@@ -26,7 +26,7 @@ from parity.process_side import ProcessSide
 from parity.report.progress import RunProgress
 from parity.runfile import FOLDER
 from parity.scenario import Case, ServeScenario
-from parity.serve.launcher import LAUNCHERS, Launcher, load_launcher
+from parity.serve.launcher import Launcher, load_launcher, shipped
 from parity.serve.side import ServeSide, Setup, Times
 from parity.side import Side
 
@@ -100,24 +100,22 @@ class Sides:
         root = self._ask.root
         with oracle_faults():
             python, environment = oracle_python(root, self._pin), oracle_environment(root, self._pin)
-        setup = self._setup(load_launcher(LAUNCHERS / "vllm.toml"), python, environment)
+        setup = self._setup(load_launcher(shipped("vllm")), str(python), environment)
         return ServeSide("vllm", setup, self._progress.note, self.times["oracle"])
 
     def _subject(self, policies: Mapping[str, str]) -> ServeSide:
-        launcher = load_launcher(self._ask.launcher or LAUNCHERS / "nullblock.toml")
+        launcher = load_launcher(self._ask.launcher or shipped("nullblock"))
         choices = tuple(f"{name}={value}" for name, value in policies.items())
-        setup = self._setup(launcher, Path(sys.executable), dict(os.environ), choices)
+        setup = self._setup(launcher.under(choices), sys.executable, dict(os.environ))
         return ServeSide(launcher.name, setup, self._progress.note, self.times["subject"])
 
-    def _setup(
-        self, launcher: Launcher, python: Path, environment: Mapping[str, str], policies: tuple[str, ...] = ()
-    ) -> Setup:
+    def _setup(self, launcher: Launcher, python: str, environment: Mapping[str, str]) -> Setup:
         root = self._ask.root
         if self._logs is None:
             stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
             self._logs = root / FOLDER / "logs" / f"{stamp}-{os.getpid()}"
             self._logs.mkdir(parents=True, exist_ok=True)
-        return Setup(launcher, python, environment, root, root / MODELS, self._logs, policies)
+        return Setup(launcher, python, environment, root, root / MODELS, self._logs)
 
 
 def check_models(root: Path) -> None:

@@ -33,7 +33,7 @@ def ratio(root: Path, pin: Pin, rounds: int) -> Figure:
         oracle.close()
 
 
-def measure(cases: Sequence[Case], oracle: Side, subject: Side, rounds: int) -> Figure:
+def measure(cases: Sequence[Case], oracle: Side[Scenario], subject: Side[Scenario], rounds: int) -> Figure:
     """Play the cases on both sides in turn. A play that fails leaves no figure, and its reason."""
     what = f"{len(cases)} plan and schedule scenarios: engine / oracle"
     pairs: list[tuple[float, float]] = []
@@ -55,7 +55,7 @@ def measure(cases: Sequence[Case], oracle: Side, subject: Side, rounds: int) -> 
     )
 
 
-def seconds_of(side: Side, cases: Sequence[Case]) -> float:
+def seconds_of(side: Side[Scenario], cases: Sequence[Case]) -> float:
     """The side's own time for one pass over the cases. Raises InconclusiveError when a play fails."""
     total = 0.0
     for case in cases:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,13 +40,29 @@ class Ready(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Launcher(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one server is started. `environment` is laid over what its side gives it."""
+    """How one server is started. `environment` is laid over what its side gives it.
+
+    `policy` takes one of the engine's choices, NAME=VALUE; null where a server has none.
+    """
 
     name: Annotated[str, Meta(min_length=1)]
     command: Annotated[Arguments, Meta(min_length=1)]
     ready: Ready
     flags: dict[str, Flag]
     environment: dict[str, str] = {}
+    policy: Arguments | None = None
+
+    def under(self, policies: Sequence[str]) -> Launcher:
+        """The launcher with these choices in its command. Raises UsageError where it cannot be asked for any."""
+        if not policies:
+            return self
+        if self.policy is None:
+            raise UsageError(
+                f"launcher {self.name} has no flag for a policy",
+                hint="add policy to it, or leave --policy out",
+            )
+        chosen = [part.replace(VALUE, choice) for choice in policies for part in self.policy]
+        return msgspec.structs.replace(self, command=[*self.command, *chosen])
 
 
 def shipped(name: str) -> Path:

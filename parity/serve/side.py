@@ -23,19 +23,19 @@ from parity.serve.server import Server, start
 from parity.serve.target import PlayFailed
 from parity.side import Play
 
+CLOSE_SECONDS = 10.0
 MAX_DEATHS = 3  # servers that died by themselves: a subject that always does must not cost an hour of starts
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """How the servers of one side are started; `policies` are the engine's choices, NAME=VALUE each."""
+    """How the servers of one side are started."""
 
     launcher: Launcher
-    python: Path
+    python: str
     environment: Mapping[str, str]
     root: Path  # working directory
     models: Path  # holds a folder for each model's name
     logs: Path  # gets one log a start
-    policies: Sequence[str] = ()
 
 
 class Times(msgspec.Struct):
@@ -62,7 +62,7 @@ class ServeSide:
         self._deaths = 0
         self._thread: threading.Thread | None = None
         self._play: Play | None = None
-        self._closed = False
+        self._stop = threading.Event()
 
     @property
     def name(self) -> str:
@@ -83,7 +83,11 @@ class ServeSide:
         return self._play
 
     def close(self) -> None:
-        self._closed = True
+        """End the server, and a start or a script that is under way."""
+        self._stop.set()
+        self._drop()
+        if self._thread is not None:
+            self._thread.join(CLOSE_SECONDS)
         self._drop()
 
     def _work(self, scenario: ServeScenario) -> None:
@@ -123,9 +127,6 @@ class ServeSide:
             raise PlayFailed(f"{self._name}: not started again after {self._deaths} servers that died")
         self._server = self._start(scenario.config)
         self._config, self._used = scenario.config, True
-        if self._closed:  # the run ended while it came up
-            self._drop()
-            raise PlayFailed(f"{self._name}: the run ended")
         return self._server
 
     def _start(self, config: ServerConfig) -> Server:
@@ -143,7 +144,7 @@ class ServeSide:
                 root=setup.root,
                 environment=setup.environment,
                 log=setup.logs / f"{number:02d}-{self._name}-{config.model}.log",
-                policies=setup.policies,
+                stop=self._stop,
             )
         except PlayFailed:
             self._deaths += 1
