@@ -34,7 +34,7 @@ def ratio(root: Path, pin: Pin, rounds: int) -> Figure:
         oracle.close()
 
 
-def measure(cases: Sequence[Case], oracle: Side[Any], subject: Side[Scenario], rounds: int) -> Figure:
+def measure(cases: Sequence[Case], oracle: Side[Any], subject: Side[Any], rounds: int) -> Figure:
     """Play the cases on both sides in turn. A play that fails leaves no figure, and its reason."""
     what = f"{len(cases)} plan and schedule scenarios: engine / oracle"
     pairs: list[tuple[float, float]] = []
