@@ -117,7 +117,8 @@ def _malformed(answer: Answer) -> tuple[str, Json] | None:
         if entry not in (DONE, CHOICES) and (not isinstance(entry, dict) or "partial" in entry):
             return "rest", entry
     if frames.count(DONE) != 1 or frames[-1] != DONE:
-        return "rest", f"{frames.count(DONE)} x {DONE}" + (", not at the end" if DONE in frames else "")
+        is_last = DONE not in frames or frames[-1] == DONE
+        return "rest", f"{frames.count(DONE)} x {DONE}" + ("" if is_last else ", not at the end")
     if any(isinstance(entry, dict) and "error" in entry for entry in frames):
         return None
     for index, choice in enumerate(stream.choices):
