@@ -1,19 +1,22 @@
 """The first difference between two observations, in the order in which things happened.
 
 Only the first is looked for: everything after it may be its consequence. That nothing hides behind it
-is the digests' business (`verdicts`).
+is the digests' business (`verdicts`). Where numbers may differ a little is `numerics`' business.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 
+from parity import numerics
 from parity.finding import Difference, DifferenceKind
 from parity.scenario import Json
 
 Key = str | int
-_PART = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+_PLAIN = re.compile(r"[^.\[\]\"]+")
+_PART = re.compile(r"\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]|\.?([^.\[\]\"]+)")
 
 
 def first_difference(oracle: Json, subject: Json) -> Difference | None:
@@ -27,19 +30,27 @@ def first_difference(oracle: Json, subject: Json) -> Difference | None:
 
 
 def render(path: Sequence[Key]) -> str:
-    """A path as people read it: `steps[41].scheduled[0][1]`."""
+    """A path as people read it: `steps[41].scheduled[0][1]`; a key that would blur it stands as `["a.b"]`."""
     text = ""
     for key in path:
         if isinstance(key, int):
             text += f"[{key}]"
-        else:
+        elif _PLAIN.fullmatch(key):
             text += f".{key}" if text else key
+        else:
+            text += f"[{json.dumps(key, ensure_ascii=False)}]"
     return text
 
 
 def split(path: str) -> tuple[Key, ...]:
     """The keys and indexes of a rendered path; the inverse of `render`."""
-    return tuple(name if name else int(index) for name, index in _PART.findall(path))
+    return tuple(_key(*parts) for parts in _PART.findall(path))
+
+
+def _key(index: str, quoted: str, name: str) -> Key:
+    if quoted:
+        return str(json.loads(quoted))
+    return int(index) if index else name
 
 
 def _walk(path: tuple[Key, ...], oracle: Json, subject: Json) -> Difference | None:
@@ -47,7 +58,7 @@ def _walk(path: tuple[Key, ...], oracle: Json, subject: Json) -> Difference | No
         return _walk_object(path, oracle, subject)
     if isinstance(oracle, (list, tuple)) and isinstance(subject, (list, tuple)):
         return _walk_list(path, oracle, subject)
-    kind = _scalar_kind(oracle, subject)
+    kind = _scalar_kind(path, oracle, subject)
     return None if kind is None else _found(path, oracle, subject, kind)
 
 
@@ -79,14 +90,16 @@ def _walk_list(path: tuple[Key, ...], oracle: Sequence[Json], subject: Sequence[
     return _found(path, oracle, subject, kind)
 
 
-def _scalar_kind(oracle: Json, subject: Json) -> DifferenceKind | None:
+def _scalar_kind(path: tuple[Key, ...], oracle: Json, subject: Json) -> DifferenceKind | None:
     if oracle is None or subject is None:
         if oracle is subject:
             return None
         return "missing" if subject is None else "extra"
     if _is_number(oracle) and _is_number(subject):
-        if oracle == subject:
+        if numerics.is_near(path, oracle, subject):
             return None
+        if oracle == subject:
+            return "type"
         return "greater" if subject > oracle else "less"
     if type(oracle) is not type(subject):
         return "type"

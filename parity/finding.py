@@ -91,13 +91,34 @@ class Broken(msgspec.Struct, frozen=True):
     events: tuple[str, ...]
 
 
+class Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One outcome of a side: how often it came, in a few words, and the properties that it breaks."""
+
+    count: int
+    summary: str = ""
+    breaks: tuple[str, ...] = ()
+
+
+class Tie(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A place where the sides chose another token and the oracle's own two best were closer than any float tells.
+
+    `position` is the index in the choice's list of tokens with log probabilities, `gap` the oracle's distance
+    between its two best there. Nothing of the choice from there on was compared.
+    """
+
+    exchange: str
+    choice: int
+    position: int
+    gap: float
+
+
 class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A difference between the sides, or a property broken on either.
 
     `at` is the path, `oracle` and `subject` the values there; the digests are over each side's whole
     observation (over the outcome set, where the scenario has one). `shape` is the readable line that
     `fingerprint` is the hash of. `property` joins several names with a comma. The outcomes map the
-    digest of each distinct observation to its count, and are empty unless the scenario says `outcomes`.
+    digest of each distinct observation to how often it came, and are empty unless the scenario says `outcomes`.
     """
 
     fingerprint: str
@@ -109,8 +130,8 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     oracle_digest: str
     subject_digest: str
     shape: str = ""
-    oracle_outcomes: dict[str, int] = {}
-    subject_outcomes: dict[str, int] = {}
+    oracle_outcomes: dict[str, Seen] = {}
+    subject_outcomes: dict[str, Seen] = {}
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -118,7 +139,7 @@ class Judged(msgspec.Struct, frozen=True):
 
     `failure` (a side gave no usable observation) and `flaky` (a side disagrees with itself) are one
     line each; where either is set there are no findings. `oracle_digest` and `subject_digest` are null
-    then.
+    then. The outcomes are those of a finding, told here because they are judged without one as well.
     """
 
     id: str
@@ -129,6 +150,9 @@ class Judged(msgspec.Struct, frozen=True):
     flaky: str | None = None
     oracle_digest: str | None = None
     subject_digest: str | None = None
+    oracle_outcomes: dict[str, Seen] = {}
+    subject_outcomes: dict[str, Seen] = {}
+    ties: tuple[Tie, ...] = ()
 
 
 class Decided(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -152,6 +176,7 @@ class ScenarioResult(msgspec.Struct, frozen=True):
     verdict: Verdict
     decided: tuple[Decided, ...]
     detail: str | None = None
+    ties: tuple[Tie, ...] = ()
 
 
 class RecordVerdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

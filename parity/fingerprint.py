@@ -3,7 +3,7 @@
 A fingerprint is `f1:` and 16 hexadecimal digits, the start of the SHA-256 of the shape's line. The
 line joins these components with `|`, in this order:
 
-level        `plan`, `schedule`
+level        `plan`, `schedule`, `serve`
 attribution  `mirrored`, `ours`, `theirs`, `differs`, `harness`
 event        what was going on: `plan:ok`, `plan:<error kind>`; in a step `before` (aborts and resets),
              `schedule`, `update`; at the end `end:<kind>`
@@ -16,6 +16,17 @@ role         the request that the place speaks of: `new`, `resumed`, `preempted`
              `never-admitted`, `preempted`, `running`
 events       that step's events joined with `+`: `preempt`, `resume`, `hit`, `evict`, `stall`, or `-`
 broken       the broken property; several joined with `,`; `-` for none
+
+At level serve the components are these:
+
+event        of a place in an exchange `answered:2xx` or `stream:2xx`, by the status's class; of an answer that is not
+             whole how it ended: `silent`, `unanswered`, `broken`, `refused`, `left`; of the process's end
+             `end:exited` or `end:alive`, or `-` where nobody waited for it; of any other field its name
+path         as above, and inside JSON that has no type every index is `*`, and so is a key that is a token:
+             `exchanges[*].body.choices[*].logprobs.top_logprobs[*][*]`
+role         the endpoint that was asked: `completions`, `chat`, `models`, `metrics`, `health`, `tokenize`, `other`; `-`
+             of a place in no exchange
+events       what happened until that exchange was over, or in the whole script: `disconnect`, `signal`, `preempt`
 
 Event, role and events are taken on each side; where the sides disagree they stand as `oracle/subject`.
 Values, step numbers, times, seeds and ids are no part of it. A change of this page is a new version (`f2:`).
@@ -30,15 +41,17 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import inspect
 
-from parity import shapes
+from parity import serve_shapes, shapes
 from parity.diff import Key, render, split
 from parity.finding import Broken, Difference
-from parity.observation import Observation, PlanError, PlanOk, Schedule, Step
+from parity.observation import Observation, PlanError, PlanOk, Schedule, Serve, Step
+from parity.scenario import AnyScenario, ServeScenario
 
 VERSION = "f1"
 SYNTAX = re.compile(r"f1:[0-9a-f]{16}")
 _NONE = "-"
 _WILD = "*"
+_BY_TOKEN = ("top_logprobs", "prompt_logprobs")  # lists of objects whose keys are tokens
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -63,7 +76,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 def difference_shape(
-    level: str,
+    scenario: AnyScenario,
     attribution: str,
     broken: Sequence[str],
     difference: Difference,
@@ -72,14 +85,18 @@ def difference_shape(
 ) -> Shape:
     """The shape of a difference; `broken` names the properties that one side alone breaks, if any."""
     keys = split(difference.path)
+    left, right = (_place(scenario, keys, oracle), _place(scenario, keys, subject))
+    roles = (left.role, right.role)
+    if not isinstance(scenario, ServeScenario):
+        roles = _roles(keys, oracle, subject)
     return Shape(
-        level=level,
+        level=scenario.level,
         attribution=attribution,
-        event=_both(_event(keys, oracle), _event(keys, subject)),
+        event=_both(left.event, right.event),
         path=wildcard(keys, oracle, subject),
         kind=difference.kind,
-        role=_both(*_roles(keys, oracle, subject)),
-        events=_both(_events(keys, oracle), _events(keys, subject)),
+        role=_both(*roles),
+        events=_both(left.events, right.events),
         broken=",".join(broken) or _NONE,
     )
 
@@ -100,7 +117,7 @@ def broken_shape(level: str, attribution: str, oracle: Broken, subject: Broken) 
 
 
 def wildcard(keys: Sequence[Key], oracle: Observation, subject: Observation) -> str:
-    """The path with every index into a list as `*`; a position in a pair or another tuple stays a number."""
+    """The path with every index into a list, and every token, as `*`; a position in a tuple stays a number."""
     node: inspect.Type | None = None
     for observation in (oracle, subject):
         found = inspect.type_info(type(observation))
@@ -108,11 +125,22 @@ def wildcard(keys: Sequence[Key], oracle: Observation, subject: Observation) -> 
             node = found
             break
     out: list[Key] = []
-    for key in keys:
+    for at, key in enumerate(keys):
         is_list = isinstance(key, int) and not isinstance(node, inspect.TupleType)
-        out.append(_WILD if is_list else key)
+        out.append(_WILD if is_list or _is_token(keys, at) else key)
         node = None if node is None else _member(node, key)
     return _text(out)
+
+
+def _is_token(keys: Sequence[Key], at: int) -> bool:
+    """Whether this key is one of an object of alternatives: `top_logprobs[3]["the"]`, `prompt_logprobs[3]["262"]`.
+
+    In chat the list stands one step deeper, and its objects have keys of their own: `top_logprobs[0].logprob`.
+    """
+    if at < 2 or not isinstance(keys[at], str) or not isinstance(keys[at - 1], int):
+        return False
+    in_chat = "content" in keys[:at] and keys[at - 2] == "top_logprobs"
+    return keys[at - 2] in _BY_TOKEN and not in_chat
 
 
 def _member(node: inspect.Type, key: Key) -> inspect.Type | None:
@@ -142,7 +170,35 @@ _PHASES = {"aborted": "before", "reset": "before", "aborted_late": "update"} | {
 }
 
 
+class _Place(msgspec.Struct, frozen=True):
+    """What one side's observation says of a place."""
+
+    event: str
+    role: str
+    events: str
+
+
+def _place(scenario: AnyScenario, keys: Sequence[Key], observation: Observation) -> _Place:
+    if isinstance(scenario, ServeScenario) and isinstance(observation, Serve):
+        return _served_place(scenario, keys, observation)
+    return _Place(_event(keys, observation), _NONE, _events(keys, observation))
+
+
+def _served_place(scenario: ServeScenario, keys: Sequence[Key], observation: Serve) -> _Place:
+    event, role, exchange = str(keys[0]) if keys else _NONE, _NONE, None
+    if keys[:1] == ("ended",):
+        event = serve_shapes.end_event(observation.ended)
+    elif len(keys) > 1 and keys[0] == "exchanges" and isinstance(keys[1], int):
+        asked = scenario.exchanges[keys[1]]
+        event = serve_shapes.exchange_event(observation.exchanges[keys[1]])
+        role, exchange = serve_shapes.role_of(asked), asked.id
+    events = serve_shapes.events_until(scenario, observation, exchange)
+    return _Place(event, role, "+".join(events) or _NONE)
+
+
 def _event(keys: Sequence[Key], observation: Observation) -> str:
+    if isinstance(observation, Serve):
+        return str(keys[0]) if keys else _NONE
     if isinstance(observation, (PlanOk, PlanError)) or keys[:1] == ("plan",):
         return shapes.plan_event(shapes.plan_of(observation))
     if len(keys) > 2 and keys[0] == "steps":

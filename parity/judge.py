@@ -6,15 +6,20 @@ The rules, each side's properties having been judged alone:
 - a difference, and no property broken on one side only: `ours` if the subject claims to mirror, else `differs`;
 - a difference, and properties that only one side breaks: one finding for each side that breaks some,
   `ours` (the subject) or `theirs` (the oracle), at the first difference;
-- without a difference a one-sided break can only come from an outcome set: `theirs`, where it breaks;
 - digests that differ while the walk finds nothing: `harness`, a fault of the comparison.
+
+In an outcome set not every outcome shows in every run, and a finding must not depend on which did:
+
+- a property is judged by each shape in which an outcome breaks it: `mirrored` where both sides have it, `theirs` where
+  only the oracle has, at the place where it breaks, whatever else the subject did;
+- a subject's outcome that the oracle neither showed nor has on record: a difference, as above;
+- a shape that only the subject has, all its outcomes being the oracle's, seen or on record: `mirrored`.
 
 No record is read here; `verdicts` does that.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -22,25 +27,10 @@ import msgspec
 from parity.diff import first_difference
 from parity.finding import Attribution, Broken, Difference, Finding, Judged, Plays, Side
 from parity.fingerprint import Shape, broken_shape, difference_shape
-from parity.observation import Observation, digest, plain
-from parity.properties import CHECKS, broken_properties
+from parity.levels import PROPERTIES
+from parity.observation import Observation, Serve, plain
+from parity.outcomes import Outcomes, difference_of, outcomes
 from parity.scenario import Case
-
-
-class Outcomes(msgspec.Struct, frozen=True):
-    """One side's distinct observations by digest, their counts, and the properties that any of them breaks."""
-
-    side: Side
-    observations: dict[str, Observation]
-    counts: dict[str, int]
-    broken: dict[str, Broken]
-
-    @property
-    def digest(self) -> str:
-        """The observation's digest where there is one; of the set of digests where there are several."""
-        if len(self.counts) == 1:
-            return next(iter(self.counts))
-        return "sha256:" + hashlib.sha256("\n".join(sorted(self.counts)).encode()).hexdigest()
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -51,27 +41,39 @@ class Compared(msgspec.Struct, frozen=True):
     subject: Observation
 
 
-def judge(case: Case, oracle: Plays, subject: Plays, *, mirrors: bool = True) -> Judged:
+def judge(
+    case: Case, oracle: Plays, subject: Plays, *, mirrors: bool = True, known: frozenset[str] = frozenset()
+) -> Judged:
     """The findings of one scenario.
 
     `mirrors` says whether the subject claims to do as upstream does; under a policy other than the pin's
-    it does not. A side's failure and a side's disagreement with itself are told in place of findings.
+    it does not. `known` are the digests of the oracle's outcomes that accepted records list for this scenario; it
+    matters only where the scenario says `outcomes`. A side's failure and a side's disagreement with itself are told
+    in place of findings.
     """
     base = Judged(id=case.id, level=case.scenario.level, scenario_hash=case.hash)
     sides: tuple[tuple[Side, Plays], ...] = (("oracle", oracle), ("subject", subject))
     failure = next((text for side, plays in sides if (text := _failure(side, plays))), None)
     if failure is not None:
         return msgspec.structs.replace(base, failure=failure)
-    if case.outcomes is None:
+    is_set = case.outcomes is not None
+    if not is_set:
         flaky = next((text for side, plays in sides if (text := _disagreement(side, plays))), None)
         if flaky is not None:
             return msgspec.structs.replace(base, flaky=flaky)
-    left, right = (_outcomes(case, side, plays) for side, plays in sides)
+    left = outcomes(case, "oracle", oracle, {})
+    usual = sorted(left.seen, key=lambda key: (-left.seen[key].count, key))
+    right = outcomes(case, "subject", subject, {key: left.observations[key] for key in usual})
+    compared = _compare(left, right, known if is_set else frozenset())
+    find = _findings_of_sets if is_set else _findings
     return msgspec.structs.replace(
         base,
-        findings=_findings(case, left, right, mirrors=mirrors),
+        findings=find(case, left, right, compared, mirrors=mirrors),
         oracle_digest=left.digest,
         subject_digest=right.digest,
+        oracle_outcomes=dict(left.seen) if is_set else {},
+        subject_outcomes=dict(right.seen) if is_set else {},
+        ties=right.ties,
     )
 
 
@@ -86,50 +88,74 @@ def _disagreement(side: Side, plays: Plays) -> str | None:
     for number, other in enumerate(plays.observations[1:], start=2):
         if other == first:
             continue
-        found = first_difference(plain(first), plain(other))
+        found = difference_of(first, other)
+        if found is None and isinstance(first, Serve):
+            continue
         where = "somewhere" if found is None else f"at {found.path}: {found.oracle} and {found.subject}"
         return f"the {side} disagrees with itself between plays 1 and {number}, {where}"
     return None
 
 
-def _outcomes(case: Case, side: Side, plays: Plays) -> Outcomes:
-    observations: dict[str, Observation] = {}
-    counts: dict[str, int] = {}
-    for observation in plays.observations:
-        key = digest(observation)
-        observations.setdefault(key, observation)
-        counts[key] = counts.get(key, 0) + 1
-    scenario = case.scenario
-    waived = {waiver.property for waiver in case.waive}
-    broken: dict[str, Broken] = {}
-    for key in sorted(observations):
-        for item in broken_properties(
-            scenario.level, scenario.config, observations[key], scenario.timeline, waived=waived
-        ):
-            broken.setdefault(item.property, item)
-    return Outcomes(side=side, observations=observations, counts=counts, broken=broken)
-
-
-def _findings(case: Case, oracle: Outcomes, subject: Outcomes, *, mirrors: bool) -> tuple[Finding, ...]:
-    order = tuple(CHECKS[case.scenario.level])
-    shared = [name for name in order if name in oracle.broken and name in subject.broken]
-    alone: dict[Side, list[str]] = {
-        side.side: [name for name in order if name in side.broken and name not in shared]
-        for side in (oracle, subject)
-    }
+def _findings(
+    case: Case, oracle: Outcomes, subject: Outcomes, compared: Compared | None, *, mirrors: bool
+) -> tuple[Finding, ...]:
+    shared, alone = _split(case, oracle, subject)
     found = [_mirrored(case, name, oracle, subject) for name in shared]
-    compared = _compare(oracle, subject)
-    if compared is None:
-        found += [_one_sided(case, name, oracle, subject) for name in alone["oracle"]]
-    elif compared.difference.path == "":
-        found.append(_difference(case, "harness", (), compared, oracle, subject))
-    else:
-        attributions = _attributions(alone, mirrors=mirrors)
-        found += [
-            _difference(case, attribution, names, compared, oracle, subject)
-            for attribution, names in attributions.items()
-        ]
+    if compared is not None:
+        found += _differences(case, alone, compared, oracle, subject, mirrors=mirrors)
     return tuple(found)
+
+
+def _findings_of_sets(
+    case: Case, oracle: Outcomes, subject: Outcomes, compared: Compared | None, *, mirrors: bool
+) -> tuple[Finding, ...]:
+    """The same for outcome sets, where a property may be broken in several shapes: each is judged by itself."""
+    found: list[Finding] = []
+    ours_alone: list[str] = []
+    for name in PROPERTIES[case.scenario.level]:
+        left, right = oracle.broken.get(name, {}), subject.broken.get(name, {})
+        for line, item in left.items():
+            other = right.get(line)
+            whose: Attribution = "theirs" if other is None else "mirrored"
+            value = None if other is None else other.value
+            found.append(_broken(case, whose, item, (item.value, value), oracle, subject))
+        strays = [item for line, item in right.items() if line not in left]
+        if compared is None:
+            found += [_broken(case, "mirrored", item, (None, item.value), oracle, subject) for item in strays]
+        elif strays:
+            ours_alone.append(name)
+    if compared is not None:
+        alone: dict[Side, list[str]] = {"oracle": [], "subject": ours_alone}
+        found += _differences(case, alone, compared, oracle, subject, mirrors=mirrors)
+    return tuple(found)
+
+
+def _split(case: Case, oracle: Outcomes, subject: Outcomes) -> tuple[list[str], dict[Side, list[str]]]:
+    """The properties that both sides break, and those that each breaks alone, in the level's order."""
+    order = PROPERTIES[case.scenario.level]
+    shared = [name for name in order if name in oracle.broken and name in subject.broken]
+    sides: tuple[Outcomes, ...] = (oracle, subject)
+    alone: dict[Side, list[str]] = {
+        side.side: [name for name in order if name in side.broken and name not in shared] for side in sides
+    }
+    return shared, alone
+
+
+def _differences(
+    case: Case,
+    alone: Mapping[Side, Sequence[str]],
+    compared: Compared,
+    oracle: Outcomes,
+    subject: Outcomes,
+    *,
+    mirrors: bool,
+) -> list[Finding]:
+    if compared.difference.path == "":
+        return [_difference(case, "harness", (), compared, oracle, subject)]
+    return [
+        _difference(case, attribution, names, compared, oracle, subject)
+        for attribution, names in _attributions(alone, mirrors=mirrors).items()
+    ]
 
 
 def _attributions(
@@ -146,19 +172,24 @@ def _attributions(
     return told
 
 
-def _compare(oracle: Outcomes, subject: Outcomes) -> Compared | None:
-    """The difference of the first subject outcome that the oracle does not have, to the oracle's most frequent one.
+def _compare(oracle: Outcomes, subject: Outcomes, known: frozenset[str]) -> Compared | None:
+    """The difference of the first subject outcome that is none of the oracle's, to the one it should be or the usual.
 
-    Null where the subject's outcome set lies within the oracle's. A path of "" means that the digests
-    differ and the walk found nothing.
+    Null where the subject's outcome set lies within the oracle's, or what is `known` of it. Equal digests leave log
+    probabilities to be compared. A path of "" means that the digests differ and the walk found nothing.
     """
-    stray = next((key for key in subject.observations if key not in oracle.observations), None)
-    if stray is None:
-        return None
-    usual = min(oracle.counts, key=lambda key: (-oracle.counts[key], key))
-    left, right = oracle.observations[usual], subject.observations[stray]
-    difference = first_difference(plain(left), plain(right))
-    return Compared(difference or Difference("", usual, stray, "differs"), left, right)
+    for key, observation in subject.observations.items():
+        is_seen = key in oracle.observations
+        if is_seen and not isinstance(observation, Serve):
+            continue
+        reference = oracle.observations[key if is_seen else oracle.usual]
+        difference = first_difference(plain(reference), plain(observation))
+        if is_seen and difference is None:
+            continue
+        if not is_seen and key in known:
+            continue
+        return Compared(difference or Difference("", oracle.usual, key, "differs"), reference, observation)
+    return None
 
 
 def _difference(
@@ -170,9 +201,7 @@ def _difference(
     subject: Outcomes,
 ) -> Finding:
     difference = compared.difference
-    shape = difference_shape(
-        case.scenario.level, attribution, names, difference, compared.oracle, compared.subject
-    )
+    shape = difference_shape(case.scenario, attribution, names, difference, compared.oracle, compared.subject)
     return _finding(
         case,
         shape,
@@ -183,15 +212,21 @@ def _difference(
 
 
 def _mirrored(case: Case, name: str, oracle: Outcomes, subject: Outcomes) -> Finding:
-    left, right = oracle.broken[name], subject.broken[name]
+    (left,), (right,) = oracle.broken[name].values(), subject.broken[name].values()
     shape = broken_shape(case.scenario.level, "mirrored", left, right)
     return _finding(case, shape, at=left.at, values=(left.value, right.value), sides=(oracle, subject))
 
 
-def _one_sided(case: Case, name: str, oracle: Outcomes, subject: Outcomes) -> Finding:
-    broken = oracle.broken[name]
-    shape = broken_shape(case.scenario.level, "theirs", broken, broken)
-    return _finding(case, shape, at=broken.at, values=(broken.value, None), sides=(oracle, subject))
+def _broken(
+    case: Case,
+    attribution: Attribution,
+    broken: Broken,
+    values: tuple[object, object],
+    oracle: Outcomes,
+    subject: Outcomes,
+) -> Finding:
+    shape = broken_shape(case.scenario.level, attribution, broken, broken)
+    return _finding(case, shape, at=broken.at, values=values, sides=(oracle, subject))
 
 
 def _finding(
@@ -209,6 +244,6 @@ def _finding(
         oracle_digest=oracle.digest,
         subject_digest=subject.digest,
         shape=shape.line,
-        oracle_outcomes=dict(oracle.counts) if is_set else {},
-        subject_outcomes=dict(subject.counts) if is_set else {},
+        oracle_outcomes=dict(oracle.seen) if is_set else {},
+        subject_outcomes=dict(subject.seen) if is_set else {},
     )

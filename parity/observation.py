@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from parity import numerics
 from parity.scenario import Json
 
 Ids = list[str]
@@ -215,5 +216,9 @@ def plain(observation: Observation) -> dict[str, Any]:
 
 
 def digest(observation: Observation) -> str:
-    """Digest of the whole observation: equal digests mean that nothing observed differs."""
-    return "sha256:" + hashlib.sha256(msgspec.json.encode(observation, order="sorted")).hexdigest()
+    """Digest of the whole observation: equal digests mean that nothing observed differs.
+
+    Log probabilities are left out, because they are equal only within a tolerance (`numerics`).
+    """
+    whole = numerics.without_logprobs(plain(observation)) if isinstance(observation, Serve) else observation
+    return "sha256:" + hashlib.sha256(msgspec.json.encode(whole, order="sorted")).hexdigest()

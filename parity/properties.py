@@ -1,71 +1,68 @@
 """The promises that must hold on each side taken alone, whatever the other side does.
 
-All properties of a level always run; a property is a pure function of the configuration, the
-observation and the timeline. The names are `parity.levels.PROPERTIES`.
+All properties of a level always run; a property is a pure function of the scenario and the observation. The names
+are `parity.levels.PROPERTIES`; those of level serve are in `serve_properties`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from parity import shapes
+from parity import serve_properties, shapes
 from parity.finding import Broken
-from parity.observation import Observation, PlanOk, Schedule, Step, plain
-from parity.scenario import Config, Timeline
+from parity.observation import Observation, PlanOk, Schedule, Serve, Step, plain
+from parity.scenario import AnyScenario, Scenario, ServeScenario
 
-Check = Callable[[Config, Observation, Timeline | None], Broken | None]
+Check = Callable[[Scenario, Observation], Broken | None]
 
 ENDINGS_THAT_BREAK = ("stall", "livelock", "limit", "error")
 NULL_BLOCK = 0
 
 
 def broken_properties(
-    level: str,
-    config: Config,
-    observation: Observation,
-    timeline: Timeline | None,
-    *,
-    waived: Collection[str] = (),
+    scenario: AnyScenario, observation: Observation, *, waived: Collection[str] = ()
 ) -> tuple[Broken, ...]:
-    """The properties of `level` that the observation breaks, in the level's order, without the waived ones."""
-    found = (
-        check(config, observation, timeline) for name, check in CHECKS[level].items() if name not in waived
-    )
+    """The properties of the scenario's level that the observation breaks, in the level's order, without the waived ones."""
+    found: list[Broken | None]
+    if isinstance(scenario, ServeScenario):
+        if not isinstance(observation, Serve):
+            raise TypeError(f"{scenario.id} is served, and its observation is {type(observation).__name__}")
+        served = serve_properties.CHECKS.items()
+        found = [check(scenario, observation) for name, check in served if name not in waived]
+    else:
+        checks = CHECKS[scenario.level].items()
+        found = [check(scenario, observation) for name, check in checks if name not in waived]
     return tuple(broken for broken in found if broken is not None)
 
 
-def serves_advertised_length(
-    config: Config, observation: Observation, timeline: Timeline | None
-) -> Broken | None:
+def serves_advertised_length(scenario: Scenario, observation: Observation) -> Broken | None:
     """A request that fills the advertised length must fit: ceil((L-1)/B) ≤ usable blocks.
 
     Prompt and output together have L tokens; the last sampled token is never written, so L-1 slots do.
     """
-    del timeline
     if not isinstance(observation, PlanOk):
         return None
     slots = observation.max_model_len - 1
-    if -(-slots // config.block_size) <= observation.usable_blocks:
+    if -(-slots // scenario.config.block_size) <= observation.usable_blocks:
         return None
     return _plan_break("serves-advertised-length", "max_model_len", observation.max_model_len)
 
 
-def label_within_usable(config: Config, observation: Observation, timeline: Timeline | None) -> Broken | None:
+def label_within_usable(scenario: Scenario, observation: Observation) -> Broken | None:
     """The advertised size in tokens must exist: kv_cache_size_tokens ≤ usable blocks × B."""
-    del timeline
     if not isinstance(observation, PlanOk):
         return None
-    if observation.kv_cache_size_tokens <= observation.usable_blocks * config.block_size:
+    if observation.kv_cache_size_tokens <= observation.usable_blocks * scenario.config.block_size:
         return None
     return _plan_break("label-within-usable", "kv_cache_size_tokens", observation.kv_cache_size_tokens)
 
 
-def terminates(config: Config, observation: Observation, timeline: Timeline | None) -> Broken | None:
+def terminates(scenario: Scenario, observation: Observation) -> Broken | None:
     """A timeline must come to its end: not in a stall, a livelock, at the step limit or by an error.
 
     The value is the whole end, so that it tells how many tokens each request got until then.
     """
-    del config, timeline
+    del scenario
     if not isinstance(observation, Schedule) or observation.end.kind not in ENDINGS_THAT_BREAK:
         return None
     window = closing_steps(observation)
@@ -80,14 +77,14 @@ def terminates(config: Config, observation: Observation, timeline: Timeline | No
     )
 
 
-def no_block_leak(config: Config, observation: Observation, timeline: Timeline | None) -> Broken | None:
+def no_block_leak(scenario: Scenario, observation: Observation) -> Broken | None:
     """Every usable block is free or held, in each step, before and after the update.
 
     Held blocks are the distinct ones of the running requests, the null block apart. After the update
     those that finished or were aborted in between hold nothing. It follows that the free blocks never
     exceed the usable ones, and that all are free once no request is left.
     """
-    del config, timeline
+    del scenario
     if not isinstance(observation, Schedule) or not isinstance(observation.plan, PlanOk):
         return None
     usable = observation.plan.usable_blocks

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from parity.diff import first_difference
 from parity.finding import Decided, Outcome, ScenarioResult
 from parity.observation import Observation, plain
+from parity.outcomes import difference_of
 from parity.runlog import Pin, Seconds
 
 
@@ -26,12 +26,11 @@ def run_object(outcome: Outcome, *, pin: Pin, partial: bool, seconds: Seconds) -
 
 def show_object(name: str, oracle: Observation, subject: Observation) -> dict[str, Any]:
     """What `parity show SCENARIO --json` prints."""
-    left, right = plain(oracle), plain(subject)
-    found = first_difference(left, right)
+    found = difference_of(oracle, subject)
     return {
         "id": name,
-        "oracle": left,
-        "subject": right,
+        "oracle": plain(oracle),
+        "subject": plain(subject),
         "first_difference": None if found is None else found.path,
     }
 
@@ -42,6 +41,7 @@ def _scenario(result: ScenarioResult) -> dict[str, Any]:
         "level": result.level,
         "verdict": result.verdict.value,
         "findings": [_finding(item) for item in result.decided],
+        "ties": msgspec.to_builtins(result.ties),
     }
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from parity.errors import RunFileError
-from parity.finding import Decided, Outcome, Plays, RecordVerdict, ScenarioResult, Verdict
+from parity.finding import Decided, Outcome, Plays, RecordVerdict, ScenarioResult, Tie, Verdict
 from parity.observation import Observation, decode
 
 FORMAT = 1
@@ -65,11 +65,12 @@ class ScenarioLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_
     oracle: SideLine
     subject: SideLine
     findings: tuple[Decided, ...]
+    ties: tuple[Tie, ...] = ()
 
     @property
     def result(self) -> ScenarioResult:
         return ScenarioResult(
-            self.id, self.level, self.scenario_hash, self.verdict, self.findings, self.detail
+            self.id, self.level, self.scenario_hash, self.verdict, self.findings, self.detail, self.ties
         )
 
 
@@ -154,6 +155,7 @@ class Writer:
                 oracle=_side(oracle),
                 subject=_side(subject),
                 findings=result.decided,
+                ties=result.ties,
             )
         )
         self._scenarios += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from parity.observation import Observation, PlanError, PlanOk, Schedule, Step
+from parity.observation import PlanError, PlanOk, Schedule, Step
 
 UNRECOGNISED = "unrecognised"
 
@@ -76,5 +76,5 @@ def plan_event(plan: PlanOk | PlanError) -> str:
     return f"plan:{UNRECOGNISED if kind == UNRECOGNISED else kind}"
 
 
-def plan_of(observation: Observation) -> PlanOk | PlanError:
+def plan_of(observation: PlanOk | PlanError | Schedule) -> PlanOk | PlanError:
     return observation.plan if isinstance(observation, Schedule) else observation

@@ -61,13 +61,14 @@ def decide_scenario(judged: Judged, book: Book, context: Context) -> ScenarioRes
         scenario_hash=judged.scenario_hash,
         verdict=Verdict.MATCH,
         decided=(),
+        ties=judged.ties,
     )
     if judged.failure is not None:
         return msgspec.structs.replace(result, verdict=Verdict.VOID, detail=judged.failure)
     if judged.flaky is not None:
         return msgspec.structs.replace(result, verdict=Verdict.FLAKY, detail=judged.flaky)
     decided = [_decide(finding, judged, book, context) for finding in judged.findings]
-    decided += _missing(judged, book)
+    decided += _missing(judged, book, context)
     return msgspec.structs.replace(
         result, decided=tuple(decided), verdict=worst(item.verdict for item in decided)
     )
@@ -120,7 +121,12 @@ def _decide_mirrored(finding: Finding, judged: Judged, book: Book, context: Cont
             continue
         if claim.scenario_hash not in (None, judged.scenario_hash):
             return _changed(finding, record, "the scenario changed since it was recorded")
-        if not claim.required or claim.has_outcomes:
+        if not claim.required:
+            continue
+        if claim.has_outcomes:
+            reason = _why_changed(claim, finding, judged)
+            if reason is not None:
+                return _changed(finding, record, reason)
             continue
         if (claim.at, claim.oracle, claim.subject) != (finding.at, finding.oracle, finding.subject):
             return _changed(
@@ -145,6 +151,8 @@ def _why_changed(claim: Claim, finding: Finding, judged: Judged) -> str | None:
     if claim.scenario_hash not in (None, judged.scenario_hash):
         return "the scenario changed since it was recorded"
     moved = claim.moved(finding)
+    if moved and claim.has_outcomes:
+        return f"an outcome of the {' and of the '.join(moved)} is not on record"
     if moved:
         return f"the whole observation of the {' and of the '.join(moved)} is no longer the recorded one"
     return None
@@ -182,17 +190,40 @@ def _hint(knowing: Sequence[Record]) -> str | None:
     return None
 
 
-def _missing(judged: Judged, book: Book) -> list[Decided]:
+def _missing(judged: Judged, book: Book, context: Context) -> list[Decided]:
     """Claims on this scenario that no finding bears out."""
     shown = {(finding.fingerprint, finding.attribution == "mirrored") for finding in judged.findings}
     differs = any(finding.attribution != "mirrored" for finding in judged.findings)
     missing = []
     for claim in book.claims(judged.id):
-        if not claim.required or claim.has_outcomes:
-            continue  # an outcome that did not show up proves nothing
-        if (claim.fingerprint, not claim.is_difference) not in shown:
+        if not claim.required or (claim.fingerprint, not claim.is_difference) in shown:
+            continue
+        if claim.has_outcomes:
+            missing.append(_stayed_away(claim, judged, context))
+        else:
             missing.append(_gone(claim, judged, differs=differs))
     return missing
+
+
+def _stayed_away(claim: Claim, judged: Judged, context: Context) -> Decided:
+    """A claim on a scenario with outcomes: one that did not show up proves nothing, one that is not listed does."""
+    finding = msgspec.structs.replace(
+        claim.recorded(),
+        oracle_digest=judged.oracle_digest or "",
+        subject_digest=judged.subject_digest or "",
+        oracle_outcomes=judged.oracle_outcomes,
+        subject_outcomes=judged.subject_outcomes,
+    )
+    reason = _why_changed(claim, finding, judged)
+    if reason is not None:
+        return _changed(finding, claim.record, reason)
+    decided = _covered(finding, claim.record, context)
+    if decided.verdict is not Verdict.COVERED:
+        return decided
+    plays = sum(seen.count for seen in judged.oracle_outcomes.values()) or 1
+    on_record = "" if claim.rate is None else f"; on record {claim.rate}"
+    hint = f"did not show in {plays} play{'' if plays == 1 else 's'}{on_record}"
+    return msgspec.structs.replace(decided, hint=hint)
 
 
 def _gone(claim: Claim, judged: Judged, *, differs: bool) -> Decided:

@@ -21,6 +21,10 @@ USUAL: dict[str, tuple[str, ...]] = {
         "vllm/v1/core/sched/scheduler.py::Scheduler.schedule",
         "engine/scheduler.py::Scheduler.schedule",
     ),
+    "serve": (
+        "vllm/entrypoints/openai/completion/serving.py::OpenAIServingCompletion.create_completion",
+        "engine/server/completions.py::complete",
+    ),
 }
 """The places that a finding of each level usually speaks of: a draft's first guess."""
 

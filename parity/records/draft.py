@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from parity.errors import UsageError
-from parity.finding import Decided, Finding, Verdict
+from parity.finding import Decided, Finding, Seen, Verdict
 from parity.records.anchors import USUAL, folder_of, source_digest
-from parity.records.record import Anchor, Diverging, Exemplar, Front, OracleRef, Stamp
+from parity.records.record import Anchor, Diverging, Exemplar, Front, OracleRef, Recorded, Stamp, in_words
 from parity.records.rules import PLACEHOLDER
 from parity.runlog import Header, ScenarioLine
 
@@ -32,8 +33,10 @@ class Measured(msgspec.Struct, frozen=True):
             raise UsageError(f"the run was made under {' and '.join(chosen)}; a record has one policy")
         return chosen[0] if chosen else None
 
-    def exemplar(self) -> Exemplar:
+    def exemplar(self, before: Exemplar | None = None) -> Exemplar:
+        """What was measured; the rates of an entry `before` of the same scenario are carried on."""
         finding = self.finding
+        known = None if before is None or before.scenario_hash != self.line.scenario_hash else before
         is_difference = finding.attribution != "mirrored"
         return Exemplar(
             scenario=self.line.id,
@@ -45,8 +48,10 @@ class Measured(msgspec.Struct, frozen=True):
             fingerprint=finding.fingerprint,
             oracle_digest=finding.oracle_digest if is_difference else None,
             subject_digest=finding.subject_digest if is_difference else None,
-            oracle_outcomes=_rates(finding.oracle_outcomes),
-            subject_outcomes=_rates(finding.subject_outcomes),
+            oracle_outcomes=_rates(finding.oracle_outcomes, in_words(known.oracle_outcomes) if known else {}),
+            subject_outcomes=_rates(
+                finding.subject_outcomes, in_words(known.subject_outcomes) if known else {}
+            ),
         )
 
     def diverging(self) -> Diverging:
@@ -141,9 +146,17 @@ def _measured(header: Header, line: ScenarioLine, item: Decided) -> Measured:
     return Measured(header, line, item.finding)
 
 
-def _rates(outcomes: dict[str, int]) -> dict[str, tuple[int, int]]:
-    plays = sum(outcomes.values())
-    return {key: (count, plays) for key, count in outcomes.items()}
+def _rates(seen: Mapping[str, Seen], before: Mapping[str, Recorded]) -> dict[str, Recorded | tuple[int, int]]:
+    """Each outcome with its rate over the plays of this run and those recorded before, in the order of recording."""
+    counts = {key: outcome.counts[0] for key, outcome in before.items()}
+    for key, outcome in seen.items():
+        counts[key] = counts.get(key, 0) + outcome.count
+    plays = sum(counts.values())
+    told = {key: Recorded("", outcome.summary, list(outcome.breaks)) for key, outcome in seen.items()}
+    words = {**before, **told}
+    return {
+        key: msgspec.structs.replace(words[key], rate=f"{count} of {plays}") for key, count in counts.items()
+    }
 
 
 def _title(finding: Finding) -> str:

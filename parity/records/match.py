@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from parity.finding import Finding
-from parity.records.record import Diverging, Exemplar, Record, fingerprint_of
+from parity.records.record import Diverging, Exemplar, Record, Recorded, fingerprint_of, in_words
 from parity.scenario import Json
 
 PINNED_CHOICE = "pin"  # the value that every policy has by default: do as the mirrored version does
@@ -20,7 +20,7 @@ PINNED_CHOICE = "pin"  # the value that every policy has by default: do as the m
 class Claim(msgspec.Struct, frozen=True):
     """What one entry of an accepted record says of one scenario.
 
-    `required` claims must show whenever their scenario is played. The outcomes are the digests that were
+    `required` claims must show whenever their scenario is played. The outcomes, by digest, are those that were
     ever seen of a side that is not deterministic; empty for one that is.
     """
 
@@ -36,8 +36,8 @@ class Claim(msgspec.Struct, frozen=True):
     subject: Json
     oracle_digest: str | None
     subject_digest: str | None
-    oracle_outcomes: frozenset[str] = frozenset()
-    subject_outcomes: frozenset[str] = frozenset()
+    oracle_outcomes: Mapping[str, Recorded] = {}
+    subject_outcomes: Mapping[str, Recorded] = {}
 
     @property
     def is_difference(self) -> bool:
@@ -48,7 +48,7 @@ class Claim(msgspec.Struct, frozen=True):
         return bool(self.oracle_outcomes or self.subject_outcomes)
 
     def moved(self, finding: Finding) -> tuple[str, ...]:
-        """The sides whose whole observation is no longer a recorded one."""
+        """The sides whose whole observation, or one of whose outcomes, is no recorded one."""
         sides = (
             (
                 "oracle",
@@ -68,8 +68,16 @@ class Claim(msgspec.Struct, frozen=True):
         return tuple(
             side
             for side, recorded, seen, outcomes, counts in sides
-            if (not set(counts) <= outcomes if outcomes else recorded != seen)
+            if (not set(counts or [seen]) <= set(outcomes) if outcomes else recorded != seen)
         )
+
+    @property
+    def rate(self) -> str | None:
+        """How often the claimed property was broken when it was recorded: `8 of 20`; null where no outcome says so."""
+        outcomes = self.subject_outcomes if self.attribution == "ours" else self.oracle_outcomes
+        names = set((self.broken or "").split(","))
+        breaking = [outcome.counts for outcome in outcomes.values() if names & set(outcome.breaks)]
+        return f"{sum(seen for seen, _ in breaking)} of {breaking[0][1]}" if breaking else None
 
     def recorded(self) -> Finding:
         """The finding as the record holds it, for when it no longer shows."""
@@ -123,6 +131,17 @@ class Book:
             if claim.is_difference and claim.fingerprint == fingerprint
         )
 
+    def known_outcomes(self, scenario: str) -> frozenset[str]:
+        """The digests of the oracle's outcomes that accepted records list for this scenario, under any policy."""
+        return frozenset(
+            key
+            for record in self.records
+            if record.covers
+            for entry in record.front.exemplars
+            if entry.scenario == scenario
+            for key in entry.oracle_outcomes
+        )
+
     def knowing(self, fingerprint: str) -> tuple[Record, ...]:
         """Every record of whatever state that has this shape, covering or not."""
         return tuple(record for record in self.records if fingerprint in _fingerprints(record))
@@ -172,8 +191,8 @@ def _exemplar_claim(record: Record, entry: Exemplar, *, required: bool) -> Claim
         subject=entry.subject,
         oracle_digest=entry.oracle_digest,
         subject_digest=entry.subject_digest,
-        oracle_outcomes=frozenset(entry.oracle_outcomes),
-        subject_outcomes=frozenset(entry.subject_outcomes),
+        oracle_outcomes=in_words(entry.oracle_outcomes),
+        subject_outcomes=in_words(entry.subject_outcomes),
     )
 
 

@@ -7,6 +7,8 @@ path below `records/`, without the ending: `<area>/<slug>`.
 from __future__ import annotations
 
 import datetime
+import re
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -19,6 +21,7 @@ Decision = Literal["mirror", "diverge", "owed", "unsupported", "undecided"]
 Whose = Literal["mirrored", "ours", "theirs", "differs"]
 
 NEEDS_EXPIRY: tuple[Decision, ...] = ("owed", "unsupported", "undecided")
+RATE = re.compile(r"(\d+) of (\d+)")
 MAX_INLINE = 3  # exemplars in the record itself; those of a difference beyond it live beside it
 
 
@@ -30,12 +33,26 @@ class Stamp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     solo: bool = False
 
 
+class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One outcome of a side: its rate, `k of n` plays, what it is in words, and the properties that it breaks."""
+
+    rate: str
+    summary: str = ""
+    breaks: list[str] = []
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """(seen, plays); (0, 0) where the rate is none, which is for the lint."""
+        found = RATE.fullmatch(self.rate)
+        return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
 class Exemplar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A scenario in which the finding shows, with what was seen there.
 
     `fingerprint` may be left out where the record has one only. Both digests, over the whole
-    observations, are required of a difference. The outcomes, digest to [seen, plays], belong to a
-    scenario that says `outcomes`.
+    observations, are required of a difference. The outcomes by digest belong to a scenario that says
+    `outcomes`; `[seen, plays]` is the short form of one without words.
     """
 
     scenario: str
@@ -47,8 +64,8 @@ class Exemplar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     fingerprint: str | None = None
     oracle_digest: str | None = None
     subject_digest: str | None = None
-    oracle_outcomes: dict[str, tuple[int, int]] = {}
-    subject_outcomes: dict[str, tuple[int, int]] = {}
+    oracle_outcomes: dict[str, Recorded | tuple[int, int]] = {}
+    subject_outcomes: dict[str, Recorded | tuple[int, int]] = {}
 
 
 class Diverging(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -163,3 +180,11 @@ def fingerprint_of(front: Front, entry: Exemplar) -> str:
     if entry.fingerprint is not None:
         return entry.fingerprint
     return front.fingerprints[0] if front.fingerprints else ""
+
+
+def in_words(outcomes: Mapping[str, Recorded | tuple[int, int]]) -> dict[str, Recorded]:
+    """Recorded outcomes with the short form written out."""
+    return {
+        key: outcome if isinstance(outcome, Recorded) else Recorded(f"{outcome[0]} of {outcome[1]}")
+        for key, outcome in outcomes.items()
+    }

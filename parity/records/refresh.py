@@ -79,7 +79,9 @@ def _take_exemplar(record: Record, measured: Measured) -> Front:
         for entry in front.exemplars
         if entry.scenario != name or fingerprint_of(front, entry) in played - {finding.fingerprint}
     ]
-    exemplars = [*kept, measured.exemplar()]
+    replaced = [entry for entry in front.exemplars if entry.scenario == name]
+    before = next((entry for entry in replaced if fingerprint_of(front, entry) == finding.fingerprint), None)
+    exemplars = [*kept, measured.exemplar(before)]
     if front.attribution == "mirrored" and len(exemplars) > MAX_INLINE:
         raise UsageError(
             f"{record.id} has {MAX_INLINE} exemplars already",

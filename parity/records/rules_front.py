@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from parity.fingerprint import SYNTAX
 from parity.records.parse import read_companion
-from parity.records.record import MAX_INLINE, NEEDS_EXPIRY, Exemplar, fingerprint_of
+from parity.records.record import MAX_INLINE, NEEDS_EXPIRY, RATE, Exemplar, fingerprint_of, in_words
 from parity.records.rules import PLACEHOLDER, Fault, Faults, Page, RecordRule
 
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -87,6 +87,24 @@ def digest_syntax(page: Page) -> Faults:
     for index, other in enumerate(page.front.diverging):
         digests = [other.scenario_hash, other.oracle_digest, other.subject_digest]
         yield from _bad_digests(digests, page.line("diverging", index), None)
+
+
+def outcome_rates(page: Page) -> Faults:
+    """The rates of one side's outcomes are `k of n`, of the same n plays, and add up to them."""
+    for entry, line, path in _exemplars(page):
+        for side, outcomes in (
+            ("oracle", in_words(entry.oracle_outcomes)),
+            ("subject", in_words(entry.subject_outcomes)),
+        ):
+            bad = [outcome.rate for outcome in outcomes.values() if not RATE.fullmatch(outcome.rate)]
+            counts = [outcome.counts for outcome in outcomes.values()]
+            total = sum(seen for seen, _ in counts)
+            if bad:
+                yield Fault(line, f"{entry.scenario}: rate {bad[0]!r} is not 'k of n'", path)
+            elif any(plays != total for _, plays in counts):
+                yield Fault(
+                    line, f"{entry.scenario}: the {side}'s rates do not add up to their number of plays", path
+                )
 
 
 def fingerprint_syntax(page: Page) -> Faults:
@@ -235,6 +253,7 @@ FRONT_RULES: tuple[RecordRule, ...] = (
     exemplars_inline,
     difference_digests,
     digest_syntax,
+    outcome_rates,
     fingerprint_syntax,
     fingerprint_unshown,
     policy_syntax,

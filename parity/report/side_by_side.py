@@ -7,12 +7,16 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-Place = tuple[int, int, int]  # (before, steps or after; step; field): the order of happening
-Lines = dict[str, tuple[Place, str]]  # path → its place and its rendered value
+from parity.report.serve_lines import Lines, served_lines
 
 
 def lines_of(observation: dict[str, Any]) -> Lines:
-    """An observation as lines: one a plan field, one a non-empty field of a step, one a field of the end."""
+    """An observation as lines: one a plan field, one a non-empty field of a step, one a field of the end.
+
+    Of a served script one a part of an exchange, as `serve_lines` says.
+    """
+    if "exchanges" in observation:
+        return served_lines(observation)
     lines: Lines = {}
     for section, (name, value) in enumerate(observation.items()):
         if name == "steps":

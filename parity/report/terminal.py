@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from parity.finding import Decided, Finding, Outcome, RecordVerdict, ScenarioResult, Verdict
+from parity.report.progress import counted
 
 STYLES = {
     Verdict.MATCH: "green",
@@ -33,6 +34,9 @@ def report(head: str, outcome: Outcome, foot: Sequence[str]) -> RenderableType:
     if outcome.records:
         parts += [Text(""), Text("records", style="bold")]
         parts += [_record(verdict) for verdict in outcome.records]
+    tied = ties(outcome.scenarios)
+    if tied is not None:
+        parts += [Text(""), Text(tied)]
     parts += [Text(""), counts(outcome), *(Text(line) for line in foot)]
     return Group(*parts)
 
@@ -45,6 +49,20 @@ def counts(outcome: Outcome) -> Text:
         text.append(", " if index else "")
         text.append(f"{outcome.counts[verdict.value]} {verdict.value}", style=_style(verdict))
     return text
+
+
+def ties(results: Sequence[ScenarioResult]) -> str | None:
+    """One line on the choices that were compared up to a tie only, with the one that is least of a tie."""
+    found = [(tie.gap, result.id, tie) for result in results for tie in result.ties]
+    if not found:
+        return None
+    gap, name, tie = max(found, key=lambda item: item[:2])
+    scenarios = len({where for _, where, _ in found})
+    return (
+        f"ties: {counted(len(found), 'choice')} in {counted(scenarios, 'scenario')} went another way where the oracle's two"
+        f" best tokens are nearly equal, and were compared up to there; the widest gap is {gap:.1e}"
+        f" ({name}, {tie.exchange}, choice {tie.choice}, token {tie.position})"
+    )
 
 
 def next_command(outcome: Outcome, run_file: str) -> str | None:

@@ -12,7 +12,7 @@ from parity.diff import first_difference
 from parity.finding import Broken
 from parity.fingerprint import SYNTAX, Shape, broken_shape, difference_shape
 from parity.observation import Observation, PlanError, plain
-from tests.records.miniature import FIRST, empty_step, plan, schedule, step
+from tests.records.miniature import FIRST, case, empty_step, plan, schedule, step
 
 SHAPE = Shape("schedule", "ours", "schedule", "steps[*].free", "less", "-", "preempt", "-")
 
@@ -20,7 +20,7 @@ SHAPE = Shape("schedule", "ours", "schedule", "steps[*].free", "less", "-", "pre
 def shape(oracle: Observation, subject: Observation, level: str = "schedule", names: Any = ()) -> Shape:
     found = first_difference(plain(oracle), plain(subject))
     assert found is not None
-    return difference_shape(level, "ours", names, found, oracle, subject)
+    return difference_shape(case(level=level).scenario, "ours", names, found, oracle, subject)
 
 
 def test_a_fingerprint_is_its_version_and_sixteen_digits_of_the_lines_hash() -> None:

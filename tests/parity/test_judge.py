@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parity import judge as judging
-from parity.finding import Difference, Judged
+from parity.finding import Difference, Judged, Seen
 from parity.judge import judge
 from parity.observation import digest
 from tests.records.miniature import FIRST, LAST, case, empty_step, plan, plays, schedule, step
@@ -166,8 +166,11 @@ def test_an_outcome_outside_the_oracles_set_is_a_difference_to_its_most_frequent
         1024,
         512,
     )
-    assert found.oracle_outcomes == {digest(OTHER): 1, digest(KEEPS): 2}
-    assert found.subject_outcomes == {digest(KEEPS): 2, digest(stray): 1}
+    assert {key: seen.count for key, seen in found.oracle_outcomes.items()} == {
+        digest(OTHER): 1,
+        digest(KEEPS): 2,
+    }
+    assert found.subject_outcomes == {digest(KEEPS): Seen(2, "ok"), digest(stray): Seen(1, "ok")}
 
 
 def test_the_digest_of_an_outcome_set_does_not_depend_on_order_or_rate() -> None:

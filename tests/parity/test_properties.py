@@ -9,22 +9,24 @@ import pytest
 from parity.levels import PROPERTIES
 from parity.observation import PlanError, Schedule, plain
 from parity.properties import CHECKS, broken_properties
-from parity.scenario import Config
-from tests.records.miniature import FIRST, LAST, config, empty_step, plan, schedule, step
+from parity.serve_properties import CHECKS as SERVE_CHECKS
+from tests.records.miniature import FIRST, LAST, case, empty_step, plan, schedule, step
 
 
-def broken(observation: Any, level: str = "schedule", settings: Config | None = None, **kw: Any) -> list[str]:
-    found = broken_properties(level, settings or config(), observation, None, **kw)
+def broken(observation: Any, level: str = "schedule", **kw: Any) -> list[str]:
+    found = broken_properties(case(level=level).scenario, observation, **kw)
     return [item.property for item in found]
 
 
 def only(observation: Any, level: str = "schedule") -> Any:
-    (item,) = broken_properties(level, config(), observation, None)
+    (item,) = broken_properties(case(level=level).scenario, observation)
     return item
 
 
 def test_every_promised_property_has_a_check_in_the_same_order() -> None:
-    assert {level: tuple(checks) for level, checks in CHECKS.items()} == PROPERTIES
+    checks: dict[str, Any] = {**CHECKS, "serve": SERVE_CHECKS}
+
+    assert {level: tuple(found) for level, found in checks.items()} == PROPERTIES
 
 
 @pytest.mark.parametrize(
@@ -52,10 +54,7 @@ def test_the_label_must_not_exceed_the_usable_tokens(tokens: int, names: list[st
 
 def test_a_break_says_where_and_with_which_value() -> None:
     (length, label) = broken_properties(
-        "plan",
-        config(),
-        plan(max_model_len=64, usable_blocks=3, kv_cache_size_tokens=64),
-        None,
+        case().scenario, plan(max_model_len=64, usable_blocks=3, kv_cache_size_tokens=64)
     )
 
     assert (length.at, length.value) == ("max_model_len", 64)
@@ -137,7 +136,7 @@ def test_the_shape_of_a_livelock_does_not_depend_on_where_it_was_noticed() -> No
 
 
 def leaks(observation: Schedule) -> tuple[str, str] | None:
-    found = broken_properties("schedule", config(), observation, None)
+    found = broken_properties(case(level="schedule").scenario, observation)
     return next(((item.at, item.kind) for item in found if item.property == "no-block-leak"), None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from parity.finding import Tie
 from parity.report_json import run_object, show_object
 from parity.runlog import Pin, Seconds
 from parity.verdicts import decide
@@ -13,7 +14,11 @@ from tests.records.miniature import context, finding, judged, plan, record
 def test_the_object_of_a_run() -> None:
     of = finding(2, "ours")
     records = [record(of), record(finding(9), "auto-fit/gone", policy="no-such=value", exemplars=[])]
-    outcome = decide([judged("auto-fit/null-block", of), judged("auto-fit/other")], records, context())
+    outcome = decide(
+        [judged("auto-fit/null-block", of), judged("auto-fit/other", ties=(Tie("a", 0, 17, 0.00025),))],
+        records,
+        context(),
+    )
 
     shown = run_object(
         outcome, pin=Pin("vllm-0.27.1", "0.27.1", "0.27.1"), partial=True, seconds=Seconds(1.0, 0.5, 0.25)
@@ -41,8 +46,15 @@ def test_the_object_of_a_run() -> None:
                         "verdict": "COVERED",
                     }
                 ],
+                "ties": [],
             },
-            {"id": "auto-fit/other", "level": "plan", "verdict": "MATCH", "findings": []},
+            {
+                "id": "auto-fit/other",
+                "level": "plan",
+                "verdict": "MATCH",
+                "findings": [],
+                "ties": [{"exchange": "a", "choice": 0, "position": 17, "gap": 0.00025}],
+            },
         ],
         "records": [{"id": "auto-fit/gone", "verdict": "ORPHAN"}],
     }

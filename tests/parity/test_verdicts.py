@@ -227,24 +227,6 @@ def test_a_fault_of_the_comparison_is_never_covered_and_is_our_own_fault() -> No
     assert outcome.exit_code is ExitCode.HARNESS
 
 
-# Outcome sets.
-
-
-def test_a_recorded_outcome_may_stay_away_but_no_other_may_come() -> None:
-    rates = {digest_of(20): (1, 3), digest_of(21): (2, 3)}
-    of = finding(4, "ours")
-    entry = exemplar(of, oracle_outcomes=rates, subject_outcomes={digest_of(30): (3, 3)})
-    decided = record(of, exemplars=[entry])
-
-    def seen(*oracle: int) -> Any:
-        counts = {digest_of(number): 1 for number in oracle}
-        return msgspec.structs.replace(of, oracle_outcomes=counts, subject_outcomes={digest_of(30): 2})
-
-    assert one(decide([judged(HERE, seen(21))], [decided], context()))[0] is Verdict.COVERED
-    assert one(decide([judged(HERE, seen(20, 22))], [decided], context()))[0] is Verdict.CHANGED
-    assert decide([judged(HERE)], [decided], context()).scenarios[0].verdict is Verdict.MATCH
-
-
 # Falsified hypotheses.
 
 

@@ -19,7 +19,7 @@ from parity.records.refresh import reread, rewritten, take_up
 from parity.records.review import accepted
 from parity.records.rules import Ground
 from parity.runlog import FORMAT, Header, Pin, ScenarioLine, SideLine
-from tests.records.miniature import HASH, TODAY, digest_of, finding, print_of
+from tests.records.miniature import HASH, TODAY, finding, print_of
 
 PATH = "records/auto-fit/null-block.md"
 PROSE = {
@@ -123,12 +123,6 @@ def test_a_record_has_one_policy() -> None:
 
     with pytest.raises(UsageError, match="the run was made under one=a and two=b"):
         _ = of.policy
-
-
-def test_the_rates_of_outcomes_are_kept() -> None:
-    of = finding(2, "ours", oracle_outcomes={digest_of(5): 2, digest_of(6): 1})
-
-    assert measured(of).exemplar().oracle_outcomes == {digest_of(5): (2, 3), digest_of(6): (1, 3)}
 
 
 def test_anchors_are_digested_where_the_source_is_at_hand(tmp_path: Path) -> None:
