@@ -32,6 +32,7 @@ HOST = "127.0.0.1"
 STARTS = 3  # each on a port of its own
 POLL_SECONDS = 0.1
 PROBE_SECONDS = 5.0  # for one question whether it is ready
+NOTICE_SECONDS = 1.0  # a process's connections are gone a moment before it is
 PROMPT = [5]  # one token, so that no block of two or more is full and stays in the prefix cache
 LAST_LINES = 12
 LONGEST_LINE = 300  # characters
@@ -98,7 +99,8 @@ class Server:
             base_url=self.base_url, trust_env=False, verify=False, timeout=None
         ) as client:
             while True:
-                answer = await _ask(client, "GET", ready.path, PROBE_SECONDS)
+                left = max(deadline - time.monotonic(), POLL_SECONDS)
+                answer = await _ask(client, "GET", ready.path, min(left, PROBE_SECONDS))
                 self._check_alive()  # only now: an answer may have come from whoever has its port
                 if answer is not None and answer.status_code == httpx.codes.OK:
                     break
@@ -112,6 +114,8 @@ class Server:
     async def _complete(self, client: httpx.AsyncClient, seconds: float) -> None:
         body = {"model": self._model.name, "prompt": PROMPT, "max_tokens": 1, "temperature": 0}
         answer = await _ask(client, "POST", "/v1/completions", seconds, body)
+        if answer is None:
+            self._kept.wait(NOTICE_SECONDS)
         self._check_alive()
         if answer is None:
             raise self._failed(f"gave no answer to its first completion ({seconds:.0f} s)")
