@@ -79,6 +79,8 @@ def main() -> None:
         raise SystemExit(3)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_term)
+    if vice == "binds late":
+        time.sleep(1.0)
     if vice == "leaves a helper":
         helper(Path(sys.argv[3]))
     http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()

@@ -23,7 +23,8 @@ from parity.observation import Ended
 from parity.serve import server as server_module
 from parity.serve.keeper import below
 from parity.serve.launcher import load_launcher, shipped
-from parity.serve.server import HOST, STARTS, start
+from parity.serve.ports import HOST, free_port
+from parity.serve.server import STARTS, start
 from parity.serve.target import PlayFailed, Target
 from tests.parity.serve.kit import ROOT, fake_launcher, lives, server_config, start_fake, wait_gone
 
@@ -160,11 +161,26 @@ def test_a_port_that_somebody_takes_meanwhile_is_given_up_for_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with taken() as port:
-        offers = [port, server_module.free_port()]
+        offers = [port, free_port()]
         monkeypatch.setattr(server_module, "free_port", lambda: offers.pop(0))
 
         with contextlib.closing(start_fake(tmp_path, fake_launcher())) as server:
             assert server.base_url != f"http://{HOST}:{port}"
+
+    assert offers == []
+
+
+def test_another_server_on_its_port_does_not_pass_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one is ready and serves the same model; ours has not even tried to bind."""
+    with contextlib.closing(start_fake(tmp_path, fake_launcher())) as other:
+        port = int(other.base_url.rpartition(":")[2])
+        offers = [port, free_port()]
+        monkeypatch.setattr(server_module, "free_port", lambda: offers.pop(0))
+
+        with contextlib.closing(start_fake(tmp_path, fake_launcher("binds late"))) as server:
+            assert server.base_url != other.base_url
 
     assert offers == []
 
