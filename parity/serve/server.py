@@ -1,7 +1,7 @@
 """A server that serves: started by its launcher's command, waited for, signalled, and ended with all that belongs to it.
 
 A port is chosen here and given to the server, which can lose it to somebody else before it binds: then it is started again
-on another one. Ready means that the ready path answered 200 and that a first completion of one token came back whole.
+on another one. Ready means that its ready path answered 200 and that a first completion of one token came back whole.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import tempfile
 import threading
 import time
@@ -24,14 +23,16 @@ import msgspec
 from parity.errors import UsageError
 from parity.observation import Ended
 from parity.scenario import Json, ServerConfig
+from parity.serve.keeper import below
 from parity.serve.kept import Kept
 from parity.serve.launcher import Launcher, Ready, command
+from parity.serve.ports import HOST, free_port, is_free, listens
 from parity.serve.target import PlayFailed
 
-HOST = "127.0.0.1"
 STARTS = 3  # each on a port of its own
 POLL_SECONDS = 0.1
 PROBE_SECONDS = 5.0  # for one question whether it is ready
+NOTICE_SECONDS = 1.0  # a process's connections are gone a moment before it is
 PROMPT = [5]  # one token, so that no block of two or more is full and stays in the prefix cache
 LAST_LINES = 12
 LONGEST_LINE = 300  # characters
@@ -98,9 +99,10 @@ class Server:
             base_url=self.base_url, trust_env=False, verify=False, timeout=None
         ) as client:
             while True:
-                answer = await _ask(client, "GET", ready.path, PROBE_SECONDS)
-                self._check_alive()  # only now: an answer may have come from whoever has its port
-                if answer is not None and answer.status_code == httpx.codes.OK:
+                left = max(deadline - time.monotonic(), POLL_SECONDS)
+                answer = await _ask(client, "GET", ready.path, min(left, PROBE_SECONDS))
+                self._check_alive()
+                if answer is not None and answer.status_code == httpx.codes.OK and self._listens():
                     break
                 if stop.is_set():
                     raise PlayFailed(f"the start of {self._name} was called off")
@@ -112,6 +114,8 @@ class Server:
     async def _complete(self, client: httpx.AsyncClient, seconds: float) -> None:
         body = {"model": self._model.name, "prompt": PROMPT, "max_tokens": 1, "temperature": 0}
         answer = await _ask(client, "POST", "/v1/completions", seconds, body)
+        if answer is None:
+            self._kept.wait(NOTICE_SECONDS)
         self._check_alive()
         if answer is None:
             raise self._failed(f"gave no answer to its first completion ({seconds:.0f} s)")
@@ -119,6 +123,10 @@ class Server:
             raise self._failed(
                 f"answered its first completion with {answer.status_code}: {answer.text[:200]}"
             )
+
+    def _listens(self) -> bool:
+        """Whether it was this server that answered, and not somebody else who has its port."""
+        return listens([self.pid, *below(self.pid)], self._port)
 
     def _check_alive(self) -> None:
         if self._kept.alive():
@@ -217,25 +225,6 @@ async def _ask(
             return await client.request(method, path, json=body)
     except (httpx.HTTPError, TimeoutError):
         return None
-
-
-def free_port() -> int:
-    """A port that nobody has right now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def is_free(port: int) -> bool:
-    """Whether a server could bind that port; connections that linger on it do not count."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-        return True
 
 
 def last_lines(log: Path) -> str:
