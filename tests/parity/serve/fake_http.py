@@ -12,7 +12,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from parity.observation import Ended
 
 Write = Callable[[bytes], Awaitable[None]]
-STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+STREAM = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+)
 
 
 def chunk(data: bytes) -> bytes:
@@ -26,7 +28,9 @@ def token(text: str, finish: str = "null") -> bytes:
     )
 
 
-def whole(body: bytes, kind: bytes = b"application/json", status: bytes = b"200 OK", more: bytes = b"") -> bytes:
+def whole(
+    body: bytes, kind: bytes = b"application/json", status: bytes = b"200 OK", more: bytes = b""
+) -> bytes:
     return b"HTTP/1.1 %s\r\ncontent-type: %s\r\ncontent-length: %d\r\n%s\r\n%s" % (
         status,
         kind,
@@ -54,6 +58,7 @@ class FakeServer:
         self.gone: list[str] = []
         self.release = asyncio.Event()
         self._server: asyncio.Server | None = None
+        self._serving: set[asyncio.Task[None]] = set()
 
     def alive(self) -> bool:
         return self.lives
@@ -78,15 +83,29 @@ class FakeServer:
         assert self._server is not None
         self._server.close()
 
+    async def settled(self) -> None:
+        """Every connection has ended."""
+        async with asyncio.timeout(5):
+            while self._serving:
+                await asyncio.wait(self._serving)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             path = await self._read_request(reader)
             await self._answer(path, reader, writer)
-        writer.close()
+        with contextlib.suppress(ConnectionError):
+            writer.close()
+            await writer.wait_closed()
 
     async def _read_request(self, reader: asyncio.StreamReader) -> str:
         head = await reader.readuntil(b"\r\n\r\n")
-        length = [int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+        length = [
+            int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+        ]
         body = await reader.readexactly(length[0]) if length else b""
         path = head.split(b" ")[1].decode()
         if path not in ("/health", "/metrics"):
@@ -100,7 +119,7 @@ class FakeServer:
             writer.write(data)
             await writer.drain()
 
-        vice: Callable[[Write], Awaitable[None]] = getattr(self, "on_" + path.strip("/"))
+        vice: Callable[[Write], Awaitable[None]] = getattr(self, "on_" + path.strip("/").partition("?")[0])
         answering = asyncio.ensure_future(vice(write))
         await asyncio.wait({leaving, answering}, return_when=asyncio.FIRST_COMPLETED)
         if leaving.done() and not answering.done():
@@ -123,7 +142,9 @@ class FakeServer:
         await write(whole(text.encode(), b"text/plain"))
 
     async def on_plain(self, write: Write) -> None:
-        await write(whole(b'{"id":"cmpl-0123456789abcdef","created":7}', more=b"Allow: GET\r\nX-Other: 1\r\n"))
+        await write(
+            whole(b'{"id":"cmpl-0123456789abcdef","created":7}', more=b"Allow: GET\r\nX-Other: 1\r\n")
+        )
 
     async def on_silent(self, write: Write) -> None:  # noqa: ARG002
         await asyncio.sleep(60)
@@ -142,7 +163,7 @@ class FakeServer:
         await write(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{"a": ')
 
     async def on_broken_frame(self, write: Write) -> None:
-        await write(STREAM + chunk(token("a") + token("b")[:30]))
+        await write(STREAM + chunk(token("a") + token("b")[:45]))
 
     async def on_stream(self, write: Write) -> None:
         """In chunks of seven bytes, which are no frames."""
@@ -165,7 +186,9 @@ class FakeServer:
         await write(chunk(b""))
 
     async def on_no_json(self, write: Write) -> None:
-        await write(STREAM + chunk(b"data: {oh\n\n" + token("a", '"stop"') + b"data: [DONE]\n\n") + chunk(b""))
+        await write(
+            STREAM + chunk(b"data: {oh\n\n" + token("a", '"stop"') + b"data: [DONE]\n\n") + chunk(b"")
+        )
 
     async def on_endless(self, write: Write) -> None:
         await write(STREAM)
@@ -183,6 +206,11 @@ class FakeServer:
         body = b'{"choices":[{"index":0,"text":"abc","finish_reason":"abort"}],"usage":{"prompt_tokens":1,"completion_tokens":3}}'
         await write(whole(body))
 
+    async def on_closing(self, write: Write) -> None:
+        """The last connection that the server takes."""
+        await self.stop()
+        await write(whole(b"{}"))
+
     async def on_dies(self, write: Write) -> None:
         self.lives = False
         await write(STREAM + chunk(token("a")))
@@ -196,3 +224,4 @@ async def fake_server() -> AsyncIterator[FakeServer]:
         yield server
     finally:
         await server.stop()
+        await server.settled()

@@ -44,7 +44,11 @@ def exchange(
         id=id,
         method="GET" if body is None else "POST",
         path=path,
-        headers=headers if headers is not None else {} if body is None else {"content-type": "application/json"},
+        headers=headers
+        if headers is not None
+        else {}
+        if body is None
+        else {"content-type": "application/json"},
         content=None if body is None else json.dumps(body),
         deadline=deadline,
         leave_after=leave_after,

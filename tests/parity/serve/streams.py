@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 ID = "0123456789abcdef"
 Token = tuple[str, int, float]  # text, id, logprob
 
-TOKENS = st.tuples(st.sampled_from(["", "a", " b", "é"]), st.integers(0, 511), st.floats(-9, 0).map(lambda x: round(x, 3)))
+TOKENS = st.tuples(
+    st.sampled_from(["", "a", " b", "é"]), st.integers(0, 511), st.floats(-9, 0).map(lambda x: round(x, 3))
+)
 SEQUENCES = st.lists(st.lists(TOKENS, min_size=1, max_size=8), min_size=1, max_size=2)
 
 
@@ -53,7 +55,9 @@ def framings(draw: st.DrawFn, sequences: list[list[Token]], wish: Wish) -> bytes
     total = sum(map(len, sequences))
     if wish.continuous:
         content.append({**_beside(wish), "choices": [], "usage": usage(total)})
-    return b"".join(b"data: " + json.dumps(frame).encode() + b"\n\n" for frame in content) + b"data: [DONE]\n\n"
+    return (
+        b"".join(b"data: " + json.dumps(frame).encode() + b"\n\n" for frame in content) + b"data: [DONE]\n\n"
+    )
 
 
 def usage(tokens: int) -> dict[str, int]:
@@ -93,7 +97,9 @@ def _logprobs(tokens: list[Token], wish: Wish) -> dict[str, Any] | None:
     if not wish.logprobs:
         return None
     if wish.chat:
-        return {"content": [{"token": text, "logprob": value, "top_logprobs": []} for text, _, value in tokens]}
+        return {
+            "content": [{"token": text, "logprob": value, "top_logprobs": []} for text, _, value in tokens]
+        }
     return {
         "text_offset": list(range(len(tokens))),
         "token_logprobs": [value for _, _, value in tokens],

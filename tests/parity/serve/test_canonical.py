@@ -45,7 +45,9 @@ def test_a_stream_does_not_depend_on_how_tokens_fall_into_frames(
         assert said == "".join(text for text, _, _ in tokens)
         assert choice.joined["token_ids"] == ([id for _, id, _ in tokens] if wish.ids else None)
         if wish.logprobs and wish.chat:
-            assert [entry["logprob"] for entry in choice.joined["logprobs"]["content"]] == [t[2] for t in tokens]
+            assert [entry["logprob"] for entry in choice.joined["logprobs"]["content"]] == [
+                t[2] for t in tokens
+            ]
         elif wish.logprobs:
             assert choice.joined["logprobs"]["token_logprobs"] == [value for _, _, value in tokens]
             assert choice.joined["logprobs"]["text_offset"] == "*"
@@ -82,11 +84,17 @@ def test_the_form_of_a_plain_stream() -> None:
     ("choices", "kinds"),
     [
         ([{"delta": {"role": "assistant", "content": ""}}, {"delta": {"content": "a"}}], ["role", "tokens"]),
-        ([{"delta": {"role": "assistant", "content": "a"}}, {"delta": {"content": "b"}}], ["role+tokens", "tokens"]),
+        (
+            [{"delta": {"role": "assistant", "content": "a"}}, {"delta": {"content": "b"}}],
+            ["role+tokens", "tokens"],
+        ),
         ([{"delta": {"role": "assistant"}}, {"delta": {"role": "assistant"}}], ["role", "role"]),
         ([{"text": "a", "finish_reason": "stop"}, {"text": ""}], ["tokens", "finish", "empty"]),
         ([{"text": "", "finish_reason": "stop"}, {"text": "a"}], ["finish", "tokens"]),
-        ([{"text": "a", "finish_reason": "stop"}, {"text": "", "finish_reason": "stop"}], ["tokens", "finish", "finish"]),
+        (
+            [{"text": "a", "finish_reason": "stop"}, {"text": "", "finish_reason": "stop"}],
+            ["tokens", "finish", "finish"],
+        ),
         ([{"text": ""}, {"text": "", "finish_reason": "stop"}], ["finish"]),
         ([{"text": "a"}, {"odd": 1}], ["tokens", "other"]),
         ([{"delta": {"refusal": "no"}}], ["other"]),
@@ -135,7 +143,14 @@ def test_tool_calls_are_joined_by_index() -> None:
         (events({"choices": {}}), [{"choices": {}}]),
         (b'event: e\ndata: {"created": 1}\n\n', [{"fields": [["event", "e"]], "data": {"created": "*"}}]),
         (b'data: {"id":"cmpl-0123456789abcdef","cho', [{"partial": 'data: {"id":"cmpl-1","cho'}]),
-        (b"data:[DONE]\n\n\n", ["[DONE]", {"oddity": "a blank line that ends no frame"}, {"oddity": "no space after the colon of a data line"}]),
+        (
+            b"data:[DONE]\n\n\n",
+            [
+                "[DONE]",
+                {"oddity": "a blank line that ends no frame"},
+                {"oddity": "no space after the colon of a data line"},
+            ],
+        ),
     ],
 )
 def test_what_belongs_to_no_choice_is_kept_in_order(content: bytes, rest: list[Any]) -> None:

@@ -34,7 +34,12 @@ def test_the_load_is_the_sum_over_engines() -> None:
 
 @pytest.mark.parametrize(
     ("running", "waiting", "usage", "idle", "stuck"),
-    [(0, 0, 0.0, True, False), (0, 1, 0.0, False, True), (1, 1, 0.1, False, False), (0, 0, 0.1, False, False)],
+    [
+        (0, 0, 0.0, True, False),
+        (0, 1, 0.0, False, True),
+        (1, 1, 0.1, False, False),
+        (0, 0, 0.1, False, False),
+    ],
 )
 def test_idle_and_stuck(running: int, waiting: int, usage: float, idle: bool, stuck: bool) -> None:
     load = Load(running, waiting, {}, usage > 0, 0)
@@ -47,7 +52,10 @@ def test_idle_and_stuck(running: int, waiting: int, usage: float, idle: bool, st
     [
         ("", "does not tell vllm:num_requests_running"),
         (TEXT.replace("vllm:kv_cache_usage_perc", "other:usage"), "does not tell vllm:kv_cache_usage_perc"),
-        (TEXT.replace("} 4.0\nvllm:num_preemptions_created", "} NaN\nx"), "does not tell vllm:num_preemptions_total"),
+        (
+            TEXT.replace("} 4.0\nvllm:num_preemptions_created", "} NaN\nx"),
+            "does not tell vllm:num_preemptions_total",
+        ),
         ("<html>\n", "no sample"),
         ("a b\n", "no number"),
     ],

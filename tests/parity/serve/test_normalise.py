@@ -22,7 +22,10 @@ def scrub(value: Any) -> Any:
     [
         ({"id": "cmpl-93ea1b0f2ef92d38"}, {"id": "cmpl-1"}),
         ({"id": "chatcmpl-6f1c2b3a-0d4e-4f5a-8b6c-7d8e9f0a1b2c"}, {"id": "chatcmpl-1"}),
-        ({"tool_calls": [{"id": "chatcmpl-tool-8b71405f1c3a1f49"}]}, {"tool_calls": [{"id": "chatcmpl-tool-1"}]}),
+        (
+            {"tool_calls": [{"id": "chatcmpl-tool-8b71405f1c3a1f49"}]},
+            {"tool_calls": [{"id": "chatcmpl-tool-1"}]},
+        ),
         ({"permission": [{"id": "modelperm-8a6af72c7f6e72df"}]}, {"permission": [{"id": "modelperm-1"}]}),
         ({"created": 1796069596}, {"created": "*"}),
         ({"system_fingerprint": "vllm-0.27.1-78c9bdd9"}, {"system_fingerprint": "*"}),
@@ -64,13 +67,21 @@ def test_anything_else_stays(value: Any) -> None:
 def test_two_ids_stay_two_and_one_stays_one() -> None:
     one, other = "cmpl-0000000000000001", "cmpl-0000000000000002"
 
-    assert scrub([{"id": one}, {"id": other}, {"id": one}]) == [{"id": "cmpl-1"}, {"id": "cmpl-2"}, {"id": "cmpl-1"}]
+    assert scrub([{"id": one}, {"id": other}, {"id": one}]) == [
+        {"id": "cmpl-1"},
+        {"id": "cmpl-2"},
+        {"id": "cmpl-1"},
+    ]
 
 
 def test_headers_that_a_client_relies_on() -> None:
     raw = {"date": "now", "server": "x", "allow": "POST", "content-type": "a/b", "location": "http://h:1/x?y"}
 
-    assert normalise.headers(raw, "http://h:1") == {"content-type": "a/b", "allow": "POST", "location": "/x?y"}
+    assert normalise.headers(raw, "http://h:1") == {
+        "content-type": "a/b",
+        "allow": "POST",
+        "location": "/x?y",
+    }
 
 
 def test_a_body_is_json_or_its_text() -> None:
@@ -88,7 +99,7 @@ def test_json_that_was_cut_off_is_normalised_as_a_text() -> None:
 
 def test_metrics_are_four_numbers() -> None:
     text = (
-        b'vllm:num_requests_running 1\nvllm:num_requests_waiting 2\nvllm:kv_cache_usage_perc 0\nvllm:num_preemptions_total 9\n'
+        b"vllm:num_requests_running 1\nvllm:num_requests_waiting 2\nvllm:kv_cache_usage_perc 0\nvllm:num_preemptions_total 9\n"
         b'vllm:num_requests_waiting_by_reason{reason="capacity"} 2\nother 5\n'
     )
 

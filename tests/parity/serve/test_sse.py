@@ -39,7 +39,7 @@ def test_comments_and_fields_are_frames_of_their_own_or_stay_with_their_data() -
     assert reader.oddities == set()
 
 
-@pytest.mark.parametrize("left", [b"data: {\"a", b"data: x", b"data: x\n", b"event: e\nda"])
+@pytest.mark.parametrize("left", [b'data: {"a', b"data: x", b"data: x\n", b"event: e\nda"])
 def test_a_frame_that_the_end_cuts_off_is_kept_as_it_came(left: bytes) -> None:
     assert read(b"data: 1\n\n" + left).frames == [
         Frame("data", "1"),
@@ -62,7 +62,9 @@ def test_what_a_lenient_client_would_not_notice_is_told(content: bytes, oddity: 
     assert read(content).oddities == {oddity}
 
 
-PIECES = st.sampled_from([b"data: x", b"data:", b": c", b"event: e", b"\n", b"\r", b"\r\n", b"\n\n", b"\xc3\xa9", b"a"])
+PIECES = st.sampled_from(
+    [b"data: x", b"data:", b": c", b"event: e", b"\n", b"\r", b"\r\n", b"\n\n", b"\xc3\xa9", b"a"]
+)
 
 
 @given(st.lists(PIECES, max_size=20).map(b"".join), st.data())
