@@ -6,6 +6,7 @@ a lenient one would not even notice (line ends, a missing space, blank lines wit
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
@@ -14,6 +15,8 @@ CARRIAGE_RETURNS = "lines end with a carriage return"
 UNSPACED = "no space after the colon of a data line"
 BLANK = "a blank line that ends no frame"
 NOT_UTF8 = "bytes that are no UTF-8"
+
+_LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a carriage return at the very end may be half of a CRLF
 
 Kind = Literal["data", "fields", "comment", "partial"]
 
@@ -48,8 +51,13 @@ class FrameReader:
 
     def feed(self, chunk: bytes) -> None:
         self._pending += chunk
-        while (line := self._next_line()) is not None:
-            self._take(self._text(line))
+        start = 0
+        for end in _LINE_END.finditer(self._pending):
+            if end[0] != b"\n":
+                self.oddities.add(CARRIAGE_RETURNS)
+            self._take(self._text(self._pending[start : end.start()]))
+            start = end.end()
+        self._pending = self._pending[start:]
 
     def close(self) -> list[Frame]:
         """The end of the stream: what is left of a frame becomes a partial one. Gives all frames."""
@@ -62,20 +70,6 @@ class FrameReader:
             self.frames.append(Frame("partial", "\n".join(left)))
         self._lines, self._pending = [], b""
         return self.frames
-
-    def _next_line(self) -> bytes | None:
-        ends = [at for at in (self._pending.find(b"\n"), self._pending.find(b"\r")) if at >= 0]
-        if not ends:
-            return None
-        at = min(ends)
-        width = 1
-        if self._pending[at : at + 1] == b"\r":
-            if at + 1 == len(self._pending):
-                return None
-            self.oddities.add(CARRIAGE_RETURNS)
-            width = 2 if self._pending[at + 1 : at + 2] == b"\n" else 1
-        line, self._pending = self._pending[:at], self._pending[at + width :]
-        return line
 
     def _text(self, line: bytes) -> str:
         try:

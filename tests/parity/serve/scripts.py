@@ -1,0 +1,55 @@
+"""Scripts of one line: what the tests of the serve level build their scenarios from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from parity.scenario import Action, Exchange, ServerConfig, ServeScenario
+
+CONFIG = ServerConfig(
+    model="tiny-opt",
+    dtype="float32",
+    block_size=16,
+    num_blocks=64,
+    max_model_len="auto",
+    max_num_seqs=8,
+    max_num_batched_tokens=2048,
+    enable_chunked_prefill=True,
+    long_prefill_token_threshold=0,
+    scheduler_reserve_full_isl=True,
+    enable_prefix_caching=True,
+    scheduling_policy="fcfs",
+    generation_config=None,
+    override_generation_config=None,
+    shutdown_timeout=0,
+)
+
+
+def script(*actions: Action) -> ServeScenario:
+    return ServeScenario(id="serving/test", level="serve", config=CONFIG, script=list(actions), fresh=False)
+
+
+def exchange(
+    id: str,
+    path: str,
+    body: dict[str, Any] | None = None,
+    *,
+    deadline: float | None = None,
+    leave_after: int | None = None,
+    headers: dict[str, str] | None = None,
+) -> Exchange:
+    """POST of a JSON body where there is one, else GET."""
+    return Exchange(
+        id=id,
+        method="GET" if body is None else "POST",
+        path=path,
+        headers=headers
+        if headers is not None
+        else {}
+        if body is None
+        else {"content-type": "application/json"},
+        content=None if body is None else json.dumps(body),
+        deadline=deadline,
+        leave_after=leave_after,
+    )
