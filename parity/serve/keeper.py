@@ -50,10 +50,9 @@ def main(argv: list[str]) -> int:
         except OSError as error:
             say(failed=f"{error.filename or command[0]}: {error.strerror}")
             return 1
-        keeper.watch()
+        return 0 if keeper.watch() else 1
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return 0
 
 
 class Keeper:
@@ -72,7 +71,7 @@ class Keeper:
     def start(self, command: list[str], log: str) -> None:
         """Raises OSError with the file at fault: the log, or the command."""
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-            raise OSError(ctypes.get_errno(), "this system gives nobody's children to nobody (prctl)")
+            raise OSError(ctypes.get_errno(), "the system lets nobody adopt orphans (prctl)")
         sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
         os.dup2(sink, sys.stderr.fileno())
         self._leader = os.posix_spawnp(
@@ -90,8 +89,8 @@ class Keeper:
         os.close(sink)
         say(started=self._leader)
 
-    def watch(self) -> None:
-        """Until nothing of the server is left."""
+    def watch(self) -> bool:
+        """Until nothing of the server is left; false if something could not be ended."""
         self._until(lambda: self._ended() or self._asked)
         if not self._ended():
             self._end_leader()
@@ -99,6 +98,7 @@ class Keeper:
         self._until(lambda: self._alone, ORPHAN_SECONDS)
         say(orphans=0 if self._alone else len(below(os.getpid())))
         self._end_orphans()
+        return self._alone
 
     def _end_leader(self) -> None:
         """The server alone: a helper of its that clears up after it must outlive it to do so."""
