@@ -6,6 +6,7 @@ say is checked before the types are, as upstream does, so that a client sees the
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -21,6 +22,11 @@ TokenId = Annotated[int, F(ge=0)]
 Truncation = Annotated[int, F(ge=-1, le=2**63 - 1)]
 Interval = Annotated[int, F(ge=1)]
 Xargs = dict[str, str | int | float | list[str | int | float]]
+
+
+def new_id() -> str:
+    """An id for a request that brings none; an empty one that a client sends is an id."""
+    return secrets.token_hex(8)
 
 
 class StreamOptions(Body):
@@ -90,7 +96,7 @@ class CompletionBody(Body):
     response_format: ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None
     priority: Int64 = 0
-    request_id: str = ""
+    request_id: str = F(default_factory=new_id)
     return_tokens_as_token_ids: bool | None = None
     return_token_ids: bool | None = None
     return_token_offsets: bool | None = False
@@ -111,6 +117,7 @@ class CompletionBody(Body):
         check_salt(data)
         _check_prompt(data)
         check_stream_options(data)
+        check_logprob_ids(data, are_wanted=data.get("logprobs") is not None)
         check_counts(data, ("prompt_logprobs", "logprobs"))
         logprobs = data.get("logprobs")
         if logprobs is not None and logprobs < 0:
@@ -175,7 +182,7 @@ class ChatBody(Body):
     mm_processor_kwargs: dict[str, Any] | None = None
     structured_outputs: StructuredOutputs | None = None
     priority: Int64 = 0
-    request_id: str = ""
+    request_id: str = F(default_factory=new_id)
     return_tokens_as_token_ids: bool | None = None
     return_token_ids: bool | None = None
     return_token_offsets: bool | None = False
@@ -196,6 +203,7 @@ class ChatBody(Body):
         check_salt(data)
         check_generation_prompt(data)
         data = _check_tools(data)
+        check_logprob_ids(data, are_wanted=bool(data.get("logprobs")))
         check_counts(data, ("prompt_logprobs", "top_logprobs"))
         top = data.get("top_logprobs")
         if top is not None and top < -1:
@@ -277,6 +285,11 @@ def check_thinking(data: Mapping[str, Any]) -> None:
     budget = data.get("thinking_token_budget")
     if budget is not None and (not isinstance(budget, int) or budget < -1):
         raise Refused("thinking_token_budget must be -1 or at least 0", "thinking_token_budget")
+
+
+def check_logprob_ids(data: Mapping[str, Any], *, are_wanted: bool) -> None:
+    if data.get("logprob_token_ids") and not are_wanted:
+        raise Refused("logprob_token_ids needs logprobs", "logprob_token_ids")
 
 
 def check_counts(data: Mapping[str, Any], names: tuple[str, str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
@@ -109,8 +108,8 @@ class Service:
 
 
 def response_id(kind: Literal["cmpl", "chatcmpl"], header: str | None, body_id: str) -> str:
-    """The id of a response: the client's own, from the X-Request-Id header or the body, or a random one."""
-    return f"{kind}-{header or body_id or secrets.token_hex(8)}"
+    """The id of a response: the X-Request-Id header's, even an empty one, or else the body's."""
+    return f"{kind}-{body_id if header is None else header}"
 
 
 def wants_usage(body: CompletionBody | ChatBody) -> tuple[bool, bool]:

@@ -41,6 +41,15 @@ def test_ids_come_from_the_header_first_and_then_from_the_body(talk: Talk) -> No
     assert (by_body, by_header) == ("cmpl-mine", "cmpl-yours")
 
 
+def test_an_empty_id_is_an_id(talk: Talk) -> None:
+    body = {"prompt": PROMPT, "max_tokens": 1, "request_id": ""}
+
+    by_body = talk.post("/v1/completions", body).json()["id"]
+    by_header = talk.send("POST", "/v1/completions", json=body, headers={"X-Request-Id": ""}).json()["id"]
+
+    assert (by_body, by_header) == ("cmpl-", "cmpl-")
+
+
 def test_a_prompt_of_text_is_the_prompt_of_its_tokens(talk: Talk, llm: LLM) -> None:
     text = "Hello, what is the answer?"
 
