@@ -1,0 +1,79 @@
+"""Faults that a port would not notice, planted in our own server: each turns a run red, and is ours.
+
+The reference is the same server without the fault, so that only the planted difference can show.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from parity.ask import Ask
+from parity.finding import Outcome, Verdict
+from parity.report.progress import RunProgress
+from parity.root import CODE_ROOT
+from parity.serve.launcher import load_launcher, shipped
+from parity.serve.side import ServeSide
+from parity.session import run
+from parity.sides import Sides
+
+pytestmark = [pytest.mark.model, pytest.mark.usefixtures("stand_in")]
+
+STREAM = "serving/stream-usage/include"
+LOGPROBS = "serving/logprobs/two"
+REFUSED = "serving/over-long-max-tokens"
+SCRIPTS = (STREAM, LOGPROBS, REFUSED)
+FAULTS = {
+    "comment": (STREAM, "exchanges[0].stream.rest"),
+    "done": (STREAM, "exchanges[0].stream.rest"),
+    "logprob": (LOGPROBS, "exchanges[0].body.choices[0].logprobs.token_logprobs"),
+    "usage": (LOGPROBS, "exchanges[0].body.usage"),
+    "status": (REFUSED, "exchanges[0].status"),
+}
+
+
+@pytest.fixture(autouse=True)
+def own_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reference(self: Sides) -> ServeSide:
+        setup = self._setup(load_launcher(shipped("nullblock")), sys.executable, dict(os.environ))
+        return ServeSide("reference", setup, self._progress.note, self.times["oracle"])
+
+    monkeypatch.setattr(Sides, "_upstream", reference)
+
+
+def launcher_of(fault: str, folder: Path) -> Path:
+    """Our launcher with the changed server in the place of ours."""
+    path = folder / f"{fault}.toml"
+    text = shipped("nullblock").read_text()
+    assert '"-m", "engine.cli.main"' in text
+    path.write_text(
+        text.replace('"-m", "engine.cli.main"', f'"-m", "tests.parity.serve.changed_server", "{fault}"')
+    )
+    return path
+
+
+def played(folder: Path, *ids: str, launcher: Path | None = None) -> Outcome:
+    ask = Ask(CODE_ROOT, ids=ids, launcher=launcher, out=folder / "run.jsonl")
+    return run(ask, RunProgress()).outcome
+
+
+def test_without_a_fault_the_same_scripts_match(tmp_path: Path) -> None:
+    outcome = played(tmp_path, *SCRIPTS, launcher=launcher_of("none", tmp_path))
+
+    assert outcome.counts == {"MATCH": len(SCRIPTS)}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_what_goes_out_is_new_and_ours(fault: str, tmp_path: Path) -> None:
+    scenario, at = FAULTS[fault]
+
+    outcome = played(tmp_path, scenario, launcher=launcher_of(fault, tmp_path))
+
+    assert outcome.exit_code == 1
+    (result,) = outcome.scenarios
+    assert {item.verdict for item in result.decided} == {Verdict.NEW}
+    assert {item.finding.attribution for item in result.decided} == {"ours"}
+    assert result.decided[0].finding.at.startswith(at)
