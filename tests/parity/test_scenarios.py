@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from parity.levels import FAMILIES
-from parity.scenario import Case
+from parity.scenario import Case, Scenario, ServeScenario
 from parity.suite import load_suite, scenario_files
 
 REPORT = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull)/(\d+)\Z")
@@ -46,7 +46,27 @@ REPORTS: dict[int, list[str]] = {
     27: ["29987"],
     28: ["EricLBuehler/mistral.rs 2024"],
     29: ["52530", "47272"],
+    30: ["42474", "33418"],
+    31: ["19862", "9336"],
+    32: ["5299"],
+    33: ["35231", "7746"],
+    34: ["4529"],
+    35: ["9028"],
+    36: ["11898"],
+    37: ["52852"],
+    38: ["36666", "50529", "57082"],
+    39: ["17972", "45414"],
+    40: ["55483", "4365"],
 }
+
+
+def timelines(suite: list[Case]) -> list[Case]:
+    """The cases that drivers play: all but those of level serve."""
+    return [case for case in suite if isinstance(case.scenario, Scenario)]
+
+
+def served(suite: list[Case]) -> dict[str, ServeScenario]:
+    return {case.id: case.scenario for case in suite if isinstance(case.scenario, ServeScenario)}
 
 
 def report(name: str) -> str:
@@ -68,7 +88,7 @@ def test_every_citation_is_a_public_report(suite: list[Case]) -> None:
     assert [link for case in suite for link in case.why if not REPORT.match(link)] == []
 
 
-@pytest.mark.parametrize("item", range(1, 30))
+@pytest.mark.parametrize("item", range(1, 41))
 def test_every_report_is_cited_by_a_scenario(suite: list[Case], item: int) -> None:
     cited = {
         f"{match[1]} {match[2]}"
@@ -81,7 +101,7 @@ def test_every_report_is_cited_by_a_scenario(suite: list[Case], item: int) -> No
 
 
 def test_the_founding_case_is_there_as_it_was_reported(suite: list[Case]) -> None:
-    by_id = {case.id: case.scenario for case in suite}
+    by_id = {case.id: case.scenario for case in suite if isinstance(case.scenario, Scenario)}
 
     for name, level, blocks in (
         ("auto-fit/null-block", "plan", 4),
@@ -106,7 +126,7 @@ def test_the_boundary_of_plans_is_every_length_around_every_multiple_for_2_to_9_
 ) -> None:
     found = {
         (case.scenario.config.num_blocks, case.scenario.config.max_model_len)
-        for case in suite
+        for case in timelines(suite)
         if case.id.startswith("block-count/boundary/")
     }
 
@@ -123,7 +143,7 @@ def test_the_boundary_of_admission_ends_where_one_token_more_would_not_be_a_requ
 ) -> None:
     found = {
         (case.scenario.config.num_blocks, len(case.scenario.timeline.requests[0].prompt))
-        for case in suite
+        for case in timelines(suite)
         if case.id.startswith("admission/boundary/") and case.scenario.timeline is not None
     }
 
@@ -148,7 +168,7 @@ def test_prompts_share_a_block_only_where_the_file_says_so(suite: list[Case]) ->
     """Requests whose prompts are plain lengths begin with different ids; `of` and `seed` make prefixes."""
     sharing = {
         case.id.split("/")[1]
-        for case in suite
+        for case in timelines(suite)
         if case.scenario.timeline is not None
         for a, b in combinations(case.scenario.timeline.requests, 2)
         if a.prompt[0] == b.prompt[0]
@@ -173,8 +193,8 @@ def test_titles_say_one_thing_each(suite: list[Case]) -> None:
 
 def test_the_whole_suite_loads_in_well_under_a_second(root: Path) -> None:
     load_suite(root)
-    start = time.perf_counter()
+    start = time.process_time()
 
     load_suite(root)
 
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
