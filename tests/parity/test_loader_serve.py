@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from parity.scenario import (
     Until,
 )
 from parity.serve.models import served_models
+from parity.serve_form import ActionForm, ExchangeForm
 
 PATH = "parity/scenarios/serving/example.yaml"
 
@@ -403,3 +405,14 @@ sweep: {id: "n${n}", axes: {n: [1], patch: ["${n}"]}}
     )
 
     assert re.search(r":5: script\[0\].send.patch: .*\(at n=1, patch=1\)", refusal(text))
+
+
+@pytest.mark.parametrize(
+    ("form", "before"), [(ActionForm, "is never used again.\n\n"), (ExchangeForm, "An exchange:\n\n")]
+)
+def test_the_page_for_people_has_a_row_for_every_key(root: Path, form: type, before: str) -> None:
+    table = (root / "docs/scenarios.md").read_text("utf-8").split(before)[1].split("\n\n")[0]
+
+    shown = re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)
+
+    assert shown == [field.encode_name for field in msgspec.structs.fields(form)]
