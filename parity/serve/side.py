@@ -62,6 +62,7 @@ class ServeSide:
         self._deaths = 0
         self._thread: threading.Thread | None = None
         self._play: Play | None = None
+        self._error: BaseException | None = None
         self._stop = threading.Event()
 
     @property
@@ -69,17 +70,18 @@ class ServeSide:
         return self._name
 
     def begin(self, scenario: ServeScenario) -> None:
-        self._play = None
+        self._play, self._error = None, None
         self._thread = threading.Thread(target=self._work, args=(scenario,), daemon=True)
         self._thread.start()
 
     def finish(self) -> Play:
-        """Wait for the script's end. Every wait within it is bounded, so this one is."""
+        """Wait for the script's end. Every wait within it is bounded, so this one is. Raises what the work raised."""
         assert self._thread is not None, "finish() without begin()"
         self._thread.join()
         self._thread = None
-        if self._play is None:
-            raise RuntimeError(f"{self._name}: the play ended without a result")
+        if self._error is not None:
+            raise self._error
+        assert self._play is not None, "the work ended without a play"
         return self._play
 
     def close(self) -> None:
@@ -91,29 +93,26 @@ class ServeSide:
         self._drop()
 
     def _work(self, scenario: ServeScenario) -> None:
+        try:
+            self._play = self._played(scenario)
+        except BaseException as error:  # noqa: BLE001 - raised again where somebody waits for this thread
+            self._error = error
+
+    def _played(self, scenario: ServeScenario) -> Play:
         began = time.monotonic()
         try:
             server = self._fit(scenario)
-        except PlayFailed as error:
-            self._play = Play(None, str(error), 0.0)
-            return
-        began = time.monotonic()
-        try:
+            began = time.monotonic()
             observation = asyncio.run(play(scenario, server))
         except PlayFailed as error:
-            self._deaths += not server.alive()
+            self._deaths += self._server is not None and not self._server.alive()
             self._drop()
-            self._play = Play(None, str(error), time.monotonic() - began)
-            return
-        except Exception as error:  # noqa: BLE001 - a fault of ours in a thread must reach the report, as VOID
-            self._drop()
-            self._play = Play(None, f"the player failed: {type(error).__name__}: {error}", 0.0)
-            return
+            return Play(None, str(error), time.monotonic() - began)
         seconds = time.monotonic() - began
         self.times.play_seconds += seconds
         if not _fit_for_more(observation):
             self._drop()
-        self._play = Play(observation, None, seconds)
+        return Play(observation, None, seconds)
 
     def _fit(self, scenario: ServeScenario) -> Server:
         """A server for this scenario: the one that is up, or a new one. Raises PlayFailed."""

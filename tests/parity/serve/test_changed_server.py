@@ -22,9 +22,9 @@ from parity.sides import Sides
 
 pytestmark = [pytest.mark.model, pytest.mark.usefixtures("stand_in")]
 
-STREAM = "serving/stream-usage/include"
-LOGPROBS = "serving/logprobs/two"
-REFUSED = "serving/over-long-max-tokens"
+STREAM = "serving/stream-usage/completion-last"
+LOGPROBS = "serving/logprobs-range/two"
+REFUSED = "serving/over-long-max-tokens/completion-5000"
 SCRIPTS = (STREAM, LOGPROBS, REFUSED)
 FAULTS = {
     "comment": (STREAM, "exchanges[0].stream.rest"),

@@ -1,0 +1,197 @@
+"""When a server is used again and when not, in what order scripts are played, and what a dead server means."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from parity.errors import UsageError
+from parity.observation import After, Ended, Serve
+from parity.scenario import Exit, Send, ServeScenario, Signal
+from parity.serve import side as module
+from parity.serve.side import MAX_DEATHS, ServeSide, Setup, in_playing_order
+from parity.serve.target import PlayFailed
+from tests.parity.serve.kit import fake_launcher, server_config
+from tests.parity.serve.scripts import exchange
+
+IDLE = After(running=0, waiting=0, cache_in_use=False)
+
+
+class StubServer:
+    """A server of which only its life is known."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.is_up = True
+
+    def alive(self) -> bool:
+        return self.is_up
+
+    def close(self) -> None:
+        self.is_up = False
+
+
+class Room:
+    """What was started, and what a played script says; `after` and `fails` are the next play's."""
+
+    def __init__(self) -> None:
+        self.started: list[StubServer] = []
+        self.played: list[int] = []
+        self.after: After | None = IDLE
+        self.fails: Exception | None = None
+        self.dies = False
+        self.start_fails: Exception | None = None
+
+    def start(self, *_: Any, **__: Any) -> StubServer:
+        if self.start_fails is not None:
+            raise self.start_fails
+        assert all(not server.is_up for server in self.started), "two servers of one side at once"
+        self.started.append(StubServer(len(self.started) + 1))
+        return self.started[-1]
+
+    async def play(self, scenario: ServeScenario, server: StubServer) -> Serve:
+        self.played.append(server.number)
+        if self.dies:
+            server.is_up = False
+        if self.fails is not None:
+            raise self.fails
+        is_ended = scenario.ends_server
+        return Serve(
+            exchanges=[],
+            conditions=[],
+            health=[200],
+            preempted=False,
+            after=None if is_ended else self.after,
+            ended=Ended("exited", 0, 0) if is_ended else None,
+        )
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> Room:
+    room = Room()
+    monkeypatch.setattr(module, "start", room.start)
+    monkeypatch.setattr(module, "play", room.play)
+    return room
+
+
+@pytest.fixture
+def side(room: Room, tmp_path: Path) -> ServeSide:
+    assert not room.started
+    setup = Setup(fake_launcher(), "python", {}, tmp_path, tmp_path, tmp_path)
+    return ServeSide("subject", setup, lambda _: None)
+
+
+def ask(blocks: int = 4, *, fresh: bool = False, ends: bool = False) -> ServeScenario:
+    actions = [Signal("TERM"), Exit(1.0)] if ends else [Send(exchange("a", "/health"))]
+    config = server_config(num_blocks=blocks)
+    return ServeScenario(id="serving/a", level="serve", config=config, script=list(actions), fresh=fresh)
+
+
+def play(side: ServeSide, *scenarios: ServeScenario) -> list[str | None]:
+    failures = []
+    for scenario in scenarios:
+        side.begin(scenario)
+        failures.append(side.finish().failure)
+    return failures
+
+
+def test_scripts_of_one_configuration_share_a_server(side: ServeSide, room: Room) -> None:
+    play(side, ask(), ask(), ask(8))
+
+    assert room.played == [1, 1, 2]
+    assert side.times.starts == 2
+
+
+def test_a_fresh_server_is_one_that_nobody_used(side: ServeSide, room: Room) -> None:
+    play(side, ask(fresh=True), ask(), ask(fresh=True))
+
+    assert room.played == [1, 1, 2]
+
+
+def test_a_server_that_got_a_signal_is_not_used_again(side: ServeSide, room: Room) -> None:
+    play(side, ask(), ask(ends=True), ask())
+
+    assert room.played == [1, 1, 2]
+
+
+@pytest.mark.parametrize("left", [{"running": 1}, {"waiting": 1}, {"cache_in_use": True}])
+def test_a_server_that_did_not_get_its_blocks_back_is_not_used_again(
+    side: ServeSide, room: Room, left: dict[str, Any]
+) -> None:
+    room.after = msgspec.structs.replace(IDLE, **left)
+    play(side, ask())
+    room.after = IDLE
+    play(side, ask())
+
+    assert room.played == [1, 2]
+
+
+def test_a_server_that_died_fails_the_play_and_the_next_has_another(side: ServeSide, room: Room) -> None:
+    room.fails, room.dies = PlayFailed("the server ended; its last words: Killed"), True
+    (failure,) = play(side, ask())
+    room.fails, room.dies = None, False
+
+    assert failure == "the server ended; its last words: Killed"
+    assert play(side, ask()) == [None]
+    assert room.played == [1, 2]
+
+
+def test_a_subject_whose_servers_always_die_is_given_up(side: ServeSide, room: Room) -> None:
+    room.fails, room.dies = PlayFailed("gone"), True
+
+    failures = play(side, *[ask()] * (MAX_DEATHS + 1))
+
+    assert failures[:-1] == ["gone"] * MAX_DEATHS
+    assert failures[-1] is not None
+    assert f"after {MAX_DEATHS} servers that died" in failures[-1]
+    assert len(room.started) == MAX_DEATHS
+
+
+def test_a_server_that_does_not_start_fails_the_play(side: ServeSide, room: Room) -> None:
+    room.start_fails = PlayFailed("subject ended with status 1 before it was ready")
+
+    assert play(side, ask()) == ["subject ended with status 1 before it was ready"]
+
+
+@pytest.mark.parametrize("error", [UsageError("no model"), ZeroDivisionError("a fault of ours")])
+def test_what_is_no_failure_of_the_side_reaches_who_waits(
+    side: ServeSide, room: Room, error: Exception
+) -> None:
+    room.start_fails = error
+    side.begin(ask())
+
+    with pytest.raises(type(error), match=str(error)):
+        side.finish()
+
+
+def test_close_ends_the_server_and_a_start_that_is_under_way(
+    side: ServeSide, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(side, ask())
+    begun = threading.Event()
+
+    def slow(*_: Any, stop: threading.Event, **__: Any) -> StubServer:
+        begun.set()
+        assert stop.wait(10)
+        raise PlayFailed("called off")
+
+    monkeypatch.setattr(module, "start", slow)
+    side.begin(ask(8))
+    assert begun.wait(10)
+
+    side.close()
+
+    assert not room.started[0].is_up
+    assert side.finish().failure == "called off"
+
+
+def test_scripts_are_grouped_by_server_and_those_that_end_it_come_last() -> None:
+    scripts = [ask(4, ends=True), ask(8), ask(4, fresh=True), ask(4), ask(8, ends=True)]
+
+    order = in_playing_order(scripts)
+
+    assert [scripts.index(scenario) for scenario in order] == [3, 2, 0, 1, 4]
