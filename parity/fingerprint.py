@@ -6,7 +6,7 @@ line joins these components with `|`, in this order:
 level        `plan`, `schedule`, `serve`
 attribution  `mirrored`, `ours`, `theirs`, `differs`, `harness`
 event        what was going on: `plan:ok`, `plan:<error kind>`; in a step `before` (aborts and resets),
-             `schedule`, `update`; at the end `end:<kind>`
+             `schedule`, `update`; at the end `end:<kind>`; `outcome` for one that only the subject shows
 path         the field, with ids wildcarded: `steps[*].scheduled[*][1]`. Indexes into lists are `*`, positions
              in a pair stay
 kind         kind and sign: `greater`, `less`, `differs`, `missing`, `extra`, `longer`, `shorter`, `type`;
@@ -49,6 +49,7 @@ from parity.scenario import AnyScenario, ServeScenario
 
 VERSION = "f1"
 SYNTAX = re.compile(r"f1:[0-9a-f]{16}")
+OUTCOMES = "outcomes"  # the path of a difference between outcome sets
 _NONE = "-"
 _WILD = "*"
 _BY_TOKEN = ("top_logprobs", "prompt_logprobs")  # lists of objects whose keys are tokens
@@ -97,6 +98,20 @@ def difference_shape(
         kind=difference.kind,
         role=_both(*roles),
         events=_both(left.events, right.events),
+        broken=",".join(broken) or _NONE,
+    )
+
+
+def stray_shape(level: str, attribution: str, broken: Sequence[str]) -> Shape:
+    """The shape of an outcome that only the subject shows. Which of the oracle's showed beside it is chance, so no part."""
+    return Shape(
+        level=level,
+        attribution=attribution,
+        event="outcome",
+        path=OUTCOMES,
+        kind="extra",
+        role=_NONE,
+        events=_NONE,
         broken=",".join(broken) or _NONE,
     )
 

@@ -26,19 +26,23 @@ import msgspec
 
 from parity.diff import first_difference
 from parity.finding import Attribution, Broken, Difference, Finding, Judged, Plays, Side
-from parity.fingerprint import Shape, broken_shape, difference_shape
+from parity.fingerprint import OUTCOMES, Shape, broken_shape, difference_shape, stray_shape
 from parity.levels import PROPERTIES
-from parity.observation import Observation, Serve, plain
+from parity.observation import Observation, Serve, digest, plain
 from parity.outcomes import Outcomes, difference_of, outcomes
 from parity.scenario import Case
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """A difference together with the two observations that it was found between."""
+    """A difference together with the two observations that it was found between.
+
+    `is_stray`: the subject's is none of the oracle's outcomes (else they differ in log probabilities only).
+    """
 
     difference: Difference
     oracle: Observation
     subject: Observation
+    is_stray: bool = False
 
 
 def judge(
@@ -124,10 +128,31 @@ def _findings_of_sets(
             found += [_broken(case, "mirrored", item, (None, item.value), oracle, subject) for item in strays]
         elif strays:
             ours_alone.append(name)
-    if compared is not None:
+    if compared is not None and compared.is_stray:
+        found.append(_stray(case, ours_alone, compared, oracle, subject, mirrors=mirrors))
+    elif compared is not None:
         alone: dict[Side, list[str]] = {"oracle": [], "subject": ours_alone}
         found += _differences(case, alone, compared, oracle, subject, mirrors=mirrors)
     return tuple(found)
+
+
+def _stray(
+    case: Case,
+    broken: Sequence[str],
+    compared: Compared,
+    oracle: Outcomes,
+    subject: Outcomes,
+    *,
+    mirrors: bool,
+) -> Finding:
+    """An outcome of the subject's that is none of the oracle's, whatever the oracle happened to show."""
+    whose: Attribution = "ours" if broken or mirrors else "differs"
+    shape = stray_shape(case.scenario.level, whose, broken)
+    values = (
+        sorted(seen.summary for seen in oracle.seen.values()),
+        subject.seen[digest(compared.subject)].summary,
+    )
+    return _finding(case, shape, at=OUTCOMES, values=values, sides=(oracle, subject))
 
 
 def _split(case: Case, oracle: Outcomes, subject: Outcomes) -> tuple[list[str], dict[Side, list[str]]]:
@@ -188,7 +213,8 @@ def _compare(oracle: Outcomes, subject: Outcomes, known: frozenset[str]) -> Comp
             continue
         if not is_seen and key in known:
             continue
-        return Compared(difference or Difference("", oracle.usual, key, "differs"), reference, observation)
+        found = difference or Difference("", oracle.usual, key, "differs")
+        return Compared(found, reference, observation, is_stray=difference is not None and not is_seen)
     return None
 
 
