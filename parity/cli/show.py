@@ -38,8 +38,8 @@ def register(commands: Commands) -> None:
 def execute(args: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from parity.diff import first_difference
     from parity.observation import plain
+    from parity.outcomes import difference_of
     from parity.report.side_by_side import table
     from parity.report_json import show_object
 
@@ -49,7 +49,7 @@ def execute(args: argparse.Namespace) -> int:
         print()
         return 0
     oracle, subject = plain(left), plain(right)
-    difference = first_difference(oracle, subject)
+    difference = difference_of(left, right)
     path = None if difference is None else difference.path
     console = Console(highlight=False)
     console.print(args.scenario, style="bold")

@@ -70,6 +70,10 @@ class Server:
     def pid(self) -> int:
         return self._kept.pid
 
+    @property
+    def log(self) -> Path:
+        return self._kept.log
+
     def alive(self) -> bool:
         return self._kept.alive()
 

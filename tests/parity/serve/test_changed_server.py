@@ -1,4 +1,4 @@
-"""Faults that a port would not notice, planted in our own server: each turns a run red, and is ours.
+"""Faults that a port would not notice, planted in our own server: each turns a run red, and is ours; and a server that is killed.
 
 The reference is the same server without the fault, so that only the planted difference can show.
 """
@@ -6,8 +6,11 @@ The reference is the same server without the fault, so that only the planted dif
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,15 +19,18 @@ from parity.finding import Outcome, Verdict
 from parity.report.progress import RunProgress
 from parity.root import CODE_ROOT
 from parity.serve.launcher import load_launcher, shipped
+from parity.serve.server import Server
 from parity.serve.side import ServeSide
 from parity.session import run
 from parity.sides import Sides
+from tests.parity.serve.kit import wait_gone
 
 pytestmark = [pytest.mark.model, pytest.mark.usefixtures("stand_in")]
 
 STREAM = "serving/stream-usage/completion-last"
 LOGPROBS = "serving/logprobs-range/two"
 REFUSED = "serving/over-long-max-tokens/completion-5000"
+WEDGE = "serving/null-block-wedge"
 SCRIPTS = (STREAM, LOGPROBS, REFUSED)
 FAULTS = {
     "comment": (STREAM, "exchanges[0].stream.rest"),
@@ -77,3 +83,50 @@ def test_a_fault_in_what_goes_out_is_new_and_ours(fault: str, tmp_path: Path) ->
     assert {item.verdict for item in result.decided} == {Verdict.NEW}
     assert {item.finding.attribution for item in result.decided} == {"ours"}
     assert result.decided[0].finding.at.startswith(at)
+
+
+@pytest.mark.parametrize("victim", ["oracle", "subject"])
+def test_a_server_that_is_killed_in_mid_run_makes_it_void(
+    victim: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[int] = []
+    serve = Server.await_ready
+
+    def then_killed(self: Server, *given: Any) -> None:
+        serve(self, *given)
+        if ("reference" in self.log.name) == (victim == "oracle") and not killed:
+            killed.append(self.pid)
+            threading.Timer(1.5, os.kill, (self.pid, signal.SIGKILL)).start()
+
+    monkeypatch.setattr(Server, "await_ready", then_killed)
+
+    outcome = played(tmp_path, WEDGE)
+
+    assert outcome.exit_code == 2
+    (result,) = outcome.scenarios
+    assert result.verdict is Verdict.VOID
+    assert result.detail is not None
+    assert f"the {victim} failed" in result.detail
+    assert "serving tiny-opt on http://127.0.0.1" in result.detail  # the tail of its log
+    assert wait_gone(killed) == []
+
+
+def test_after_a_death_the_next_script_has_a_new_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    serve = Server.await_ready
+
+    def then_killed(self: Server, *given: Any) -> None:
+        serve(self, *given)
+        started.append(self.pid)
+        if len(started) == 1:
+            threading.Timer(1.5, os.kill, (self.pid, signal.SIGKILL)).start()
+
+    monkeypatch.setattr(Server, "await_ready", then_killed)
+
+    outcome = played(tmp_path, "serving/decode-wall/out-10", "serving/null-block-wedge")
+
+    assert outcome.counts == {"VOID": 1, "COVERED": 1}
+    assert len(started) == 3
+    assert wait_gone(started) == []
