@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ import httpx
 from engine.throughput import IncompleteRunError, RequestRun, require_complete_request_set
 from parity.bench.figures import OURS, UPSTREAM, Figure, Spread
 from parity.bench.side import SideFailed, end_group
+from parity.serve.ports import free_port
 
 API_SERVER = "vllm.entrypoints.openai.api_server"
 TARGET = 0.5  # of upstream's
@@ -88,14 +88,6 @@ def first_token(
             return _ask(name, f"http://127.0.0.1:{port}", model, check, patience) - started
         finally:
             end_group(process)
-
-
-def free_port() -> int:
-    """A port of the loopback address that nobody listens on."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        number: int = held.getsockname()[1]
-        return number
 
 
 def _ask(name: str, base: str, model: str, check: Callable[[], None], patience: float) -> float:

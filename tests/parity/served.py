@@ -19,23 +19,29 @@ from parity.scenario import (
     Waiver,
 )
 
-CONFIG = ServerConfig(
-    model="tiny-opt",
-    dtype="float32",
-    block_size=16,
-    num_blocks=8,
-    max_model_len="auto",
-    max_num_seqs=16,
-    max_num_batched_tokens=2048,
-    enable_chunked_prefill=True,
-    long_prefill_token_threshold=0,
-    scheduler_reserve_full_isl=True,
-    enable_prefix_caching=True,
-    scheduling_policy="fcfs",
-    generation_config=None,
-    override_generation_config=None,
-    shutdown_timeout=0,
-)
+
+def server_config(**changes: Any) -> ServerConfig:
+    values: dict[str, Any] = {
+        "model": "tiny-opt",
+        "dtype": "float32",
+        "block_size": 16,
+        "num_blocks": 64,
+        "max_model_len": "auto",
+        "max_num_seqs": 16,
+        "max_num_batched_tokens": 2048,
+        "enable_chunked_prefill": True,
+        "long_prefill_token_threshold": 0,
+        "scheduler_reserve_full_isl": True,
+        "enable_prefix_caching": True,
+        "scheduling_policy": "fcfs",
+        "generation_config": None,
+        "override_generation_config": None,
+        "shutdown_timeout": 0,
+    }
+    return ServerConfig(**(values | changes))
+
+
+CONFIG = server_config(num_blocks=8)
 
 
 def exchange(name: str = "a", path: str = "/v1/completions", body: Any = None, **changes: Any) -> Exchange:

@@ -9,33 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from parity.scenario import ServerConfig
 from parity.serve.launcher import Launcher, Ready
 from parity.serve.server import Server, start
+from tests.parity.served import server_config
 
 ROOT = Path(__file__).resolve().parents[3]
 FAKE = Path(__file__).with_name("fake_server.py")
-
-
-def server_config(**changes: Any) -> ServerConfig:
-    values: dict[str, Any] = {
-        "model": "tiny-opt",
-        "dtype": "float32",
-        "block_size": 16,
-        "num_blocks": 64,
-        "max_model_len": "auto",
-        "max_num_seqs": 16,
-        "max_num_batched_tokens": 2048,
-        "enable_chunked_prefill": True,
-        "long_prefill_token_threshold": 0,
-        "scheduler_reserve_full_isl": True,
-        "enable_prefix_caching": True,
-        "scheduling_policy": "fcfs",
-        "generation_config": None,
-        "override_generation_config": None,
-        "shutdown_timeout": 0,
-    }
-    return ServerConfig(**(values | changes))
 
 
 def fake_launcher(*vice: str, seconds: float = 20.0) -> Launcher:

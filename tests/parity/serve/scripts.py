@@ -5,25 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from parity.scenario import Action, Exchange, ServerConfig, ServeScenario
+from parity.scenario import Action, Exchange, ServeScenario
+from tests.parity.served import server_config
 
-CONFIG = ServerConfig(
-    model="tiny-opt",
-    dtype="float32",
-    block_size=16,
-    num_blocks=64,
-    max_model_len="auto",
-    max_num_seqs=8,
-    max_num_batched_tokens=2048,
-    enable_chunked_prefill=True,
-    long_prefill_token_threshold=0,
-    scheduler_reserve_full_isl=True,
-    enable_prefix_caching=True,
-    scheduling_policy="fcfs",
-    generation_config=None,
-    override_generation_config=None,
-    shutdown_timeout=0,
-)
+CONFIG = server_config(max_num_seqs=8)
 
 
 def script(*actions: Action) -> ServeScenario:

@@ -15,7 +15,7 @@ from oracle.pins import load_pin
 from parity.errors import UsageError
 from parity.scenario import ServerConfig
 from parity.serve.launcher import Launcher, Ready, command, load_launcher, shipped
-from tests.parity.serve.kit import server_config
+from tests.parity.served import server_config
 
 FORM = """
 name = "other"

@@ -26,7 +26,8 @@ from parity.serve.launcher import load_launcher, shipped
 from parity.serve.ports import HOST, free_port
 from parity.serve.server import STARTS, start
 from parity.serve.target import PlayFailed, Target
-from tests.parity.serve.kit import ROOT, fake_launcher, lives, server_config, start_fake, wait_gone
+from tests.parity.serve.kit import ROOT, fake_launcher, lives, start_fake, wait_gone
+from tests.parity.served import server_config
 
 
 def children() -> set[int]:

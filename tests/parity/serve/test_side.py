@@ -15,8 +15,9 @@ from parity.scenario import Exit, Send, ServeScenario, Signal
 from parity.serve import side as module
 from parity.serve.side import MAX_DEATHS, ServeSide, Setup, in_playing_order
 from parity.serve.target import PlayFailed
-from tests.parity.serve.kit import fake_launcher, server_config
+from tests.parity.serve.kit import fake_launcher
 from tests.parity.serve.scripts import exchange
+from tests.parity.served import server_config
 
 IDLE = After(running=0, waiting=0, cache_in_use=False)
 
