@@ -99,9 +99,6 @@ def start_environment(cache: Path, overlay: Path | None) -> dict[str, str]:
         "VLLM_CACHE_ROOT": str(cache / "vllm"),
         "VLLM_CONFIG_ROOT": str(cache / "config"),
         "HF_HOME": str(cache / "huggingface"),
-        "TORCHINDUCTOR_CACHE_DIR": str(
-            cache / "torchinductor"
-        ),  # else every server compiles the same C++ anew
         "NULLBLOCK_ORACLE_SOURCE": "wheel" if overlay is None else "checkout",
     }
     path = {} if overlay is None else {"PYTHONPATH": str(overlay)}

@@ -16,11 +16,17 @@ from parity.scenario import Exchange, Json
 
 Object = dict[str, Any]
 IMPOSSIBLE = ("decreasing", "unequal")  # what `Stream.usage` says of usages that contradict each other
+ENDPOINTS = ("/v1/completions", "/v1/chat/completions")
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 def miscount(exchange: Exchange, answer: Answer) -> tuple[str, Json] | None:
-    """Where the usage does not add up and what stands there; null where it does, or where there is none."""
+    """Where the usage does not add up and what stands there; null where it does, or where there is none.
+
+    Only of ENDPOINTS: others count under other names.
+    """
+    if exchange.path.partition("?")[0] not in ENDPOINTS:
+        return None
     if answer.stream is not None and answer.stream.usage in IMPOSSIBLE:
         return "stream.usage", answer.stream.usage
     found = _usage(answer)

@@ -2,8 +2,8 @@
 
 | what | becomes |
 |---|---|
-| `id`: a word of ID_WORDS, a dash and at least 16 hex digits | the word, a dash, and a number by first appearance in the exchange |
-| `created`: an integer | `*` |
+| `id`, `request_id`: a word of ID_WORDS, a dash or underscore and at least 16 hex digits | the word, a dash, and a number by first appearance in the exchange |
+| `created`, `created_at`: an integer | `*` |
 | `system_fingerprint`: a text | `*` |
 | `message` of an `error` object: a text that is not empty | `*` |
 | the model's folder, wherever it is a whole text (`root` of /v1/models) | `<model>` |
@@ -40,9 +40,11 @@ HEADERS = (
     "retry-after",  # 429 and 503: when to come back
     "access-control-allow-origin",  # whether a browser hands the answer to its page
 )
-ID_WORDS = ("cmpl", "chatcmpl", "chatcmpl-tool", "modelperm")
+IDS = ("id", "request_id")
+ID_WORDS = ("cmpl", "chatcmpl", "chatcmpl-tool", "modelperm", "generate-tokens", "resp", "msg")
+CREATED = ("created", "created_at")
 
-_ID = re.compile(rf"({'|'.join(ID_WORDS)})-[0-9a-f][0-9a-f-]{{15,}}")
+_ID = re.compile(rf"({'|'.join(ID_WORDS)})[-_][0-9a-f][0-9a-f-]{{15,}}")
 _IN_TEXT = re.compile(rf'(?<="){_ID.pattern}(?=")')
 _CREATED = re.compile(r'("created":\s*)\d+')
 
@@ -67,9 +69,9 @@ class Scrubber:
         return _CREATED.sub(rf"\g<1>{ANY}", text).replace(self._model, MODEL)
 
     def _member(self, key: str, value: Json) -> Json:
-        if key == "id" and isinstance(value, str):
+        if key in IDS and isinstance(value, str):
             return self._id(value)
-        if key == "created" and isinstance(value, int) and not isinstance(value, bool):
+        if key in CREATED and isinstance(value, int) and not isinstance(value, bool):
             return ANY
         if key == "system_fingerprint" and isinstance(value, str):
             return ANY

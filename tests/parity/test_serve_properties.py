@@ -297,6 +297,13 @@ def test_a_usage_that_is_no_number_does_not_add_up() -> None:
     assert names(serve(answer(body))) == ["usage-adds-up"]
 
 
+def test_other_endpoints_count_under_other_names() -> None:
+    told = {"usage": {"input_tokens": 9, "output_tokens": 2, "total_tokens": 11}}
+
+    assert names(serve(answer(body=told)), script(send(path="/v1/responses"))) == []
+    assert names(serve(answer(body=told)), script(send(path="/v1/chat/completions?a=1"))) == ["usage-adds-up"]
+
+
 def test_an_error_has_no_usage_to_add_up() -> None:
     assert names(serve(answer({"usage": {"total_tokens": 1}}, status=400))) == []
 

@@ -28,6 +28,8 @@ def scrub(value: Any) -> Any:
         ),
         ({"permission": [{"id": "modelperm-8a6af72c7f6e72df"}]}, {"permission": [{"id": "modelperm-1"}]}),
         ({"created": 1796069596}, {"created": "*"}),
+        ({"id": "resp_ba44505f3c9dbcff", "created_at": 1796072747}, {"id": "resp-1", "created_at": "*"}),
+        ({"request_id": "generate-tokens-8eeeed2c4e290dd8"}, {"request_id": "generate-tokens-1"}),
         ({"system_fingerprint": "vllm-0.27.1-78c9bdd9"}, {"system_fingerprint": "*"}),
         ({"error": {"message": "no", "code": 400}}, {"error": {"message": "*", "code": 400}}),
         ({"data": [{"root": MODEL}]}, {"data": [{"root": "<model>"}]}),
