@@ -18,6 +18,33 @@ SWEEPS = {
     "/v1/chat/completions": "serving/chat-fields/",
 }
 
+# The public reports that are restated at this level, by their number in the project's list of them.
+REPORTS = {
+    30: ("serving/does-not-fit", "serving/over-long-max-tokens"),
+    31: ("serving/max-tokens-zero-and-null", "serving/length-boundary", "serving/chat-length-boundary"),
+    32: ("serving/logprobs-range", "serving/chat-logprobs"),
+    33: ("serving/odd-prompts",),
+    34: ("serving/odd-sampling",),
+    35: ("serving/stream-usage",),
+    36: ("serving/more-choices-than-seats",),
+    37: ("serving/streams-end-once",),
+    38: (
+        "shutdown/sigterm-idle",
+        "shutdown/sigterm-while-decoding",
+        "shutdown/sigterm-while-stuck",
+        "shutdown/two-sigterms-while-stuck",
+    ),
+    39: ("serving/stuck-is-observable", "serving/small-behind-stuck"),
+    40: ("serving/stop-token-and-string",),
+    41: (
+        "serving/unknown-model",
+        "serving/routes/unknown",
+        "serving/bodies",
+        "serving/no-content-type",
+        "serving/four-megabytes",
+    ),
+}
+
 
 @pytest.fixture(scope="module")
 def served(suite: list[Case]) -> dict[str, ServeScenario]:
@@ -29,6 +56,12 @@ def body(scenario: ServeScenario, exchange: str) -> dict[str, Any]:
     assert content is not None
     value: dict[str, Any] = json.loads(content)
     return value
+
+
+@pytest.mark.parametrize("number", REPORTS)
+def test_every_report_of_this_level_is_a_scenario(served: dict[str, ServeScenario], number: int) -> None:
+    for name in REPORTS[number]:
+        assert [id_ for id_ in served if id_ == name or id_.startswith(name + "/")], name
 
 
 def test_there_are_at_least_80_scenarios_beside_the_fields(served: dict[str, ServeScenario]) -> None:
