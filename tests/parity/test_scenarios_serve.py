@@ -125,7 +125,7 @@ def test_the_case_is_there_as_it_was_reported(served: dict[str, ServeScenario]) 
     ("name", "signals", "open_clients"),
     [
         ("sigterm-idle", 1, 0),
-        ("sigterm-while-decoding", 1, 2),
+        ("sigterm-while-decoding", 1, 1),
         ("sigterm-while-stuck", 1, 1),
         ("two-sigterms-while-stuck", 2, 1),
     ],
