@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -9,16 +10,27 @@ import msgspec
 from parity.finding import Decided, Outcome, ScenarioResult
 from parity.observation import Observation, plain
 from parity.outcomes import difference_of
-from parity.runlog import Pin, Seconds
+from parity.runlog import Launched, Pin, Seconds
+from parity.serve.side import Times
 
 
-def run_object(outcome: Outcome, *, pin: Pin, partial: bool, seconds: Seconds) -> dict[str, Any]:
+def run_object(
+    outcome: Outcome,
+    *,
+    pin: Pin,
+    partial: bool,
+    seconds: Seconds,
+    servers: Mapping[str, Times],
+    server: Launched | None,
+) -> dict[str, Any]:
     """What `parity run --json` and `parity check --json` print."""
     return {
         "pin": msgspec.to_builtins(pin),
         "partial": partial,
         "counts": dict(outcome.counts),
         "seconds": msgspec.to_builtins(seconds),
+        "servers": msgspec.to_builtins(servers),
+        "server": msgspec.to_builtins(server),
         "scenarios": [_scenario(result) for result in outcome.scenarios],
         "records": [{"id": record.id, "verdict": record.verdict.value} for record in outcome.records],
     }

@@ -32,8 +32,18 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     measured: str
 
 
+class Launched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Somebody else's server: its launcher's name, and the digest of that file."""
+
+    name: str
+    digest: str
+
+
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="header"):
-    """What a run was made of. `records` is the record set's digest, `commit` null outside a git checkout."""
+    """What a run was made of. `records` is the record set's digest, `commit` null outside a git checkout.
+
+    `server` was the subject of level serve in the place of the engine's own; null for none, and in a file that knows no such field.
+    """
 
     format: int
     pin: Pin
@@ -44,6 +54,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     model_runner: str
     policies: dict[str, str]
     partial: bool
+    server: Launched | None = None
 
 
 class SideLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -15,8 +15,9 @@ from oracle.interpreter import set_model_runner
 from oracle.verify import Measured
 from parity import runlog
 from parity.ask import Ask, choose, is_deep_enough
-from parity.errors import InconclusiveError, Interrupted
+from parity.errors import InconclusiveError, Interrupted, ParityError
 from parity.finding import Judged, Outcome, Plays, ScenarioResult
+from parity.interrupts import uninterrupted
 from parity.judge import judge
 from parity.oracle_side import find_pin, measure_oracle
 from parity.play import play_case
@@ -36,8 +37,9 @@ class Run(msgspec.Struct, frozen=True):
     """A finished run.
 
     `start_seconds` is what the oracle's imports took, `wall_seconds` the whole suite after them; the sides play at
-    once, so the harness's own share in `seconds` is what the slower one leaves of it. `servers` tells what
-    each side's servers cost, and `logs` where they wrote.
+    once, so the harness's own share in `seconds` is what the slower one leaves of each scenario, starts and ends of
+    its servers included. `servers` tells what each side's servers cost, and `logs` where they wrote; `server` is the
+    subject of level serve where it is not the engine's own.
     """
 
     pin: runlog.Pin
@@ -50,6 +52,7 @@ class Run(msgspec.Struct, frozen=True):
     wall_seconds: float
     start_seconds: float
     servers: Mapping[str, Times]
+    server: runlog.Launched | None
     logs: Path | None
     path: Path
 
@@ -57,32 +60,30 @@ class Run(msgspec.Struct, frozen=True):
 def run(ask: Ask, progress: RunProgress) -> Run:
     """Play what is asked and decide it.
 
-    Raises OracleError when the reference is not the pin or does not start, UsageError for a selection that is
-    empty, ScenarioError and RecordError before anything runs, RunFileError when the run cannot be written.
+    Raises, before a file is written, OracleError when the reference is not the pin or does not start, UsageError for a
+    selection that is empty and for a server that cannot be asked for, ScenarioError and RecordError; RunFileError when
+    the run cannot be written. What it raises later names the file that what was played is in.
     """
     pin = find_pin(ask.root, ask.pin)
     suite = load_suite(ask.root)
     chosen = choose(ask, suite)
     records = load_records(ask.root)
+    replays = list(_replays(ask, records, suite))
     path = run_path(ask.root, ask.out)
     measured = measure_oracle(ask.root, pin)
     claimed = runlog.Pin(name=pin.name, version=pin.version, measured=measured.version)
     with ExitStack() as stack:
         sides = stack.enter_context(closing(Sides(ask, pin, measured, progress)))
-        for case in chosen[:1]:
-            sides.pair(case, ask.policies)  # what cannot be started is said before a file is written
+        sides.prepare([*((case, ask.policies) for case in chosen), *(replay.play for replay in replays)])
         header = _header(ask, claimed, sides)
         writer = stack.enter_context(runlog.Writer(path, header))
         session = _Session(ask, records, suite, sides, writer)
-        try:
-            outcome, seconds, wall = session.play(chosen, progress)
-        except KeyboardInterrupt:
-            raise Interrupted(
-                f"interrupted; what was played so far is in {writer.unfinished}, which is no finished run"
-            ) from None
-        if not outcome.scenarios:
-            raise InconclusiveError("nothing was examined")
-        writer.finish(outcome, seconds)
+        with _telling_what_is_left(writer.unfinished):
+            outcome, seconds, wall = session.play(chosen, replays, progress)
+            if not outcome.scenarios:
+                raise InconclusiveError("nothing was examined")
+            with uninterrupted():
+                writer.finish(outcome, seconds)
     if ask.out is None:
         point_latest(ask.root, path)
     return Run(
@@ -96,6 +97,7 @@ def run(ask: Ask, progress: RunProgress) -> Run:
         wall_seconds=wall,
         start_seconds=sides.start_seconds,
         servers=sides.times,
+        server=sides.server,
         logs=sides.logs,
         path=path,
     )
@@ -106,7 +108,54 @@ def play_one(ask: Ask, case: Case, progress: RunProgress) -> tuple[Plays, Plays]
     pin = find_pin(ask.root, ask.pin)
     measured = measure_oracle(ask.root, pin)
     with closing(Sides(ask, pin, measured, progress)) as sides:
+        sides.prepare([(case, ask.policies)])
         return play_case(case, *sides.pair(case, ask.policies), times=1)
+
+
+@contextmanager
+def _telling_what_is_left(part: Path) -> Iterator[None]:
+    """Whatever ends the run in its middle, the user learns where the rest of it is."""
+    left = f"what was played so far is in {part}, which is no finished run"
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; {left}") from None
+    except ParityError as error:
+        if str(part) not in error.message:
+            error.message += f"; {left}"
+        raise
+    except Exception as error:
+        error.add_note(left)
+        raise
+
+
+class _ToReplay(msgspec.Struct, frozen=True):
+    """What an accepted record says of one of the engine's other choices, and the case that shows it."""
+
+    record: Record
+    entry: Diverging
+    case: Case
+    policies: dict[str, str]
+
+    @property
+    def play(self) -> tuple[Case, dict[str, str]]:
+        return self.case, self.policies
+
+
+def _replays(ask: Ask, records: Sequence[Record], suite: Sequence[Case]) -> Iterator[_ToReplay]:
+    """What a whole run at the pin's choices replays.
+
+    A policy that the engine does not have makes its record an ORPHAN, and cannot be replayed.
+    """
+    if ask.chosen or ask.policies:
+        return
+    known = {(row.name, value) for row in TABLE for value in row.values}
+    cases = {case.id: case for case in suite if is_deep_enough(ask, case)}
+    for record in records:
+        if record.covers and record.policy is not None and record.policy in known:
+            for entry in record.front.diverging:
+                if entry.scenario in cases:
+                    yield _ToReplay(record, entry, cases[entry.scenario], dict([record.policy]))
 
 
 def _header(ask: Ask, pin: runlog.Pin, sides: Sides) -> runlog.Header:
@@ -121,6 +170,7 @@ def _header(ask: Ask, pin: runlog.Pin, sides: Sides) -> runlog.Header:
         model_runner=str(sides.hello.get("model_runner") or set_model_runner()),
         policies=ask.policies,
         partial=ask.partial,
+        server=sides.server,
     )
 
 
@@ -141,29 +191,32 @@ class _Session:
         self._sides = sides
         self._writer = writer
         self._seconds = {"oracle": 0.0, "subject": 0.0}
+        self._busy = 0.0  # the slower side's time, scenario by scenario
 
-    def play(self, chosen: Sequence[Case], progress: RunProgress) -> tuple[Outcome, runlog.Seconds, float]:
+    def play(
+        self, chosen: Sequence[Case], replays: Sequence[_ToReplay], progress: RunProgress
+    ) -> tuple[Outcome, runlog.Seconds, float]:
         """The outcome, each side's seconds, and those of the whole."""
         began = time.perf_counter()
         book = Book(self._records, self._ask.policies)
         context = self._context()
-        entries = list(self._diverging())
         results: list[ScenarioResult] = []
-        with progress.playing(len(chosen), len(entries)):
+        with progress.playing(len(chosen), len(replays)):
             for case in _playing_order(chosen):
                 judged, left, right = self._judge(case, self._ask.policies, book)
                 result = decide_scenario(judged, book, context)
                 self._writer.scenario(result, left, right)
                 results.append(result)
                 progress.played(result)
-            replays = []
-            for record, entry in entries:
-                replays.append(self._replay(record, entry, book))
+            replayed = []
+            for asked in replays:
+                judged, _, _ = self._judge(asked.case, asked.policies, book)
+                replayed.append(Replay(asked.record.id, asked.entry, judged))
                 progress.played()
         results.sort(key=lambda result: result.id)
-        outcome = conclude(results, book, context, replays)
+        outcome = conclude(results, book, context, replayed)
         wall = time.perf_counter() - began
-        own = max(0.0, wall - max(self._seconds.values()))
+        own = max(0.0, wall - self._busy)
         return outcome, runlog.Seconds(harness=own, **self._seconds), wall
 
     def _context(self) -> Context:
@@ -176,35 +229,22 @@ class _Session:
         )
 
     def _judge(self, case: Case, policies: Mapping[str, str], book: Book) -> tuple[Judged, Plays, Plays]:
+        before = self._around()
         oracle, subject = self._sides.pair(case, policies)
         left, right = play_case(case, oracle, subject, self._ask.times(case))
         self._seconds["oracle"] += left.seconds
         self._seconds["subject"] += right.seconds
+        after = self._around()
+        spent = (
+            plays.seconds + new - old for plays, new, old in zip((left, right), after, before, strict=True)
+        )
+        self._busy += max(spent)
         known = book.known_outcomes(case.id)
         return judge(case, left, right, mirrors=not policies, known=known), left, right
 
-    def _diverging(self) -> Iterator[tuple[Record, Diverging]]:
-        """What accepted records say of the engine's other choices; a whole run at the pin's choices replays it."""
-        if self._ask.chosen or self._ask.policies:
-            return
-        for record in self._records:
-            if record.covers and record.policy is not None and self._knows(record.policy):
-                yield from (
-                    (record, entry) for entry in record.front.diverging if self._plays(entry.scenario)
-                )
-
-    def _plays(self, scenario: str) -> bool:
-        return scenario in self._suite and is_deep_enough(self._ask, self._suite[scenario])
-
-    def _knows(self, policy: tuple[str, str]) -> bool:
-        """A policy that the engine does not have makes its record an ORPHAN, and cannot be replayed."""
-        return any(row.name == policy[0] and policy[1] in row.values for row in TABLE)
-
-    def _replay(self, record: Record, entry: Diverging, book: Book) -> Replay:
-        assert record.policy is not None, "only records with a policy have diverging entries replayed"
-        name, value = record.policy
-        judged, _, _ = self._judge(self._suite[entry.scenario], {name: value}, book)
-        return Replay(record.id, entry, judged)
+    def _around(self) -> tuple[float, float]:
+        """What starts and ends of servers took so far, the oracle's and the subject's."""
+        return self._sides.times["oracle"].around, self._sides.times["subject"].around
 
 
 def _playing_order(cases: Sequence[Case]) -> list[Case]:

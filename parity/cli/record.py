@@ -28,6 +28,12 @@ def register(commands: Commands) -> None:
     actions = parser.add_subparsers(
         dest="action", metavar="ACTION", required=True, parser_class=type(parser), title="actions"
     )
+    _register_writing(actions)
+    _register_accepting(actions)
+    _register_reading(actions)
+
+
+def _register_writing(actions: Commands) -> None:
     new = verb(
         actions,
         "new",
@@ -49,6 +55,9 @@ def register(commands: Commands) -> None:
     refresh.add_argument("id", metavar="ID", help="the record, as <area>/<slug>")
     _add_from(refresh, required=False)
     _add_upstream(refresh)
+
+
+def _register_accepting(actions: Commands) -> None:
     accept = verb(
         actions,
         "accept",
@@ -62,6 +71,9 @@ def register(commands: Commands) -> None:
         "--solo", action="store_true", help="the one who proposed it decides; reports show that"
     )
     _add_upstream(accept)
+
+
+def _register_reading(actions: Commands) -> None:
     lint = verb(actions, "lint", "check every record against every rule", "parity record lint", _lint)
     _add_upstream(lint)
     add_json(lint)
@@ -208,6 +220,11 @@ def _measured(args: argparse.Namespace) -> Measured:
     if not (mark and run and scenario):
         raise UsageError(f"--from {args.source!r} is not RUNFILE#SCENARIO")
     read = read_run(Path(run))
+    if read.header.server is not None:
+        raise UsageError(
+            f"{run} held the server {read.header.server.name} against upstream; records are about the engine",
+            hint="run the scenario again without --server",
+        )
     return choose(read.header, read.scenario(scenario), args.finding)
 
 

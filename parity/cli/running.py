@@ -26,7 +26,14 @@ def play_and_report(ask: Ask, *, as_json: bool) -> int:
 
 def _print(ask: Ask, done: Run, *, as_json: bool) -> None:
     if as_json:
-        shown = run_object(done.outcome, pin=done.pin, partial=done.partial, seconds=done.seconds)
+        shown = run_object(
+            done.outcome,
+            pin=done.pin,
+            partial=done.partial,
+            seconds=done.seconds,
+            servers=done.servers,
+            server=done.server,
+        )
         json.dump(shown, sys.stdout)
         print()
     else:
@@ -37,24 +44,47 @@ def _head(done: Run) -> str:
     source = done.measured.source
     if done.measured.commit:
         source += f" at {done.measured.commit[:12]}"
-    policies = "".join(f", {name}={value}" for name, value in done.policies.items())
     return (
-        f"engine{policies} against vLLM {done.measured.version}"
+        f"{_subject(done)} against vLLM {done.measured.version}"
         f" (pin {done.measured.pin}, as measured: {source}; model runner {done.model_runner})"
     )
 
 
-def _foot(ask: Ask, done: Run) -> list[str]:
+def _subject(done: Run) -> str:
+    """What was held against upstream: the engine, and at level serve whoever was named with --server."""
+    policies = "".join(f", {name}={value}" for name, value in done.policies.items())
+    if done.server is None:
+        return f"engine{policies}"
+    server = f"server {done.server.name} (launcher {done.server.digest[:19]})"
+    if {result.level for result in done.outcome.scenarios} == {"serve"}:
+        return f"{server}{policies}"
+    return f"engine and, at level serve, {server}{policies}"
+
+
+def _time(done: Run) -> list[str]:
+    """Where the time went: the sides' plays, the starts and ends of their servers, and what is ours."""
     seconds = done.seconds
-    lines = [
-        f"time: oracle {seconds.oracle:.2f} s, engine {seconds.subject:.2f} s, both at once and judged in"
-        f" {done.wall_seconds:.2f} s, after {done.start_seconds:.1f} s of start-up"
+    line = f"time: oracle {seconds.oracle:.2f} s, {'engine' if done.server is None else 'subject'} {seconds.subject:.2f} s"
+    served = [(name, times) for name, times in done.servers.items() if times.starts]
+    if served:
+        line += f", both at once; {done.wall_seconds:.2f} s with the starts and ends of servers"
+        line += f", {seconds.harness:.2f} s of it judging and writing"
+    else:
+        line += f", both at once and judged in {done.wall_seconds:.2f} s"
+    if done.start_seconds:
+        line += f", after {done.start_seconds:.1f} s of start-up"
+    return [
+        line,
+        *(
+            f"servers of the {name}: {counted(times.starts, 'start')} in {times.start_seconds:.1f} s,"
+            f" scripts in {times.play_seconds:.1f} s, ends in {times.end_seconds:.1f} s"
+            for name, times in served
+        ),
     ]
-    lines += [
-        f"servers of the {name}: {counted(times.starts, 'start')} in {times.start_seconds:.0f} s, scripts in {times.play_seconds:.0f} s"
-        for name, times in done.servers.items()
-        if times.starts
-    ]
+
+
+def _foot(ask: Ask, done: Run) -> list[str]:
+    lines = _time(done)
     if done.logs is not None:
         lines.append(f"server logs: {_shown(ask, done.logs)}")
     if ask.depth == "quick":
@@ -66,6 +96,8 @@ def _foot(ask: Ask, done: Run) -> list[str]:
     shown = _shown(ask, done.path)
     lines.append(f"run file: {shown}")
     command = next_command(done.outcome, str(shown))
+    if command and done.server is not None and command.startswith("parity record new"):
+        command = None  # records are about the engine
     if command:
         lines.append(f"next: {command}")
     return lines

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.cli.options import Commands, add_json, add_pin, add_policy, verb
+from parity.cli.run import add_server
 
 if TYPE_CHECKING:
     from parity.observation import Observation
@@ -30,6 +31,7 @@ def register(commands: Commands) -> None:
         metavar="FILE",
         help="show a finished run's observations, playing nothing",
     )
+    add_server(parser)
     add_policy(parser)
     add_pin(parser)
     add_json(parser)
@@ -38,11 +40,14 @@ def register(commands: Commands) -> None:
 def execute(args: argparse.Namespace) -> int:
     from rich.console import Console
 
+    from parity.errors import UsageError
     from parity.observation import plain
     from parity.outcomes import difference_of
     from parity.report.side_by_side import table
     from parity.report_json import show_object
 
+    if args.run and args.server:
+        raise UsageError("--run plays nothing, so --server has no part in it", hint="leave one of them out")
     left, right = _recorded(args) if args.run else _played(args)
     if args.json:
         json.dump(show_object(args.scenario, left, right), sys.stdout)
@@ -87,7 +92,7 @@ def _played(args: argparse.Namespace) -> tuple[Observation, Observation]:
         raise UsageError(
             f"{args.scenario} names {len(cases)} scenarios", hint=f"show one of them, such as {cases[0].id}"
         )
-    ask = Ask(root, args.pin, (cases[0].id,), policies=parse_policies(args.policy))
+    ask = Ask(root, args.pin, (cases[0].id,), policies=parse_policies(args.policy), launcher=args.server)
     left, right = play_one(ask, cases[0], RunProgress())
     for plays in (left, right):
         if plays.failure is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -29,6 +30,8 @@ class RunProgress:
         self._console = console or Console(stderr=True)
         self._bar: Progress | None = None
         self._failing = 0
+        self._lock = threading.Lock()  # both sides start servers at once, each in a thread of its own
+        self._coming_up: list[str] = []
 
     @contextmanager
     def starting(self, what: str) -> Iterator[None]:
@@ -68,16 +71,34 @@ class RunProgress:
             finally:
                 self._bar = None
 
-    def note(self, what: str) -> None:
-        """Something that takes seconds begins while scenarios are played."""
+    @contextmanager
+    def server(self, who: str, what: str) -> Iterator[None]:
+        """Around a server's start, while scenarios are played: a line of a log, or said at the bar while it lasts."""
         if self._bar is None:
-            self._console.print(f"{what} …", highlight=False)
-        else:
-            self._bar.update(self._bar.task_ids[0], description=what)
+            self._console.print(f"{who}: starting {what} …", highlight=False, soft_wrap=True)
+            yield
+            return
+        self._say_starting(who, begins=True)
+        try:
+            yield
+        finally:
+            self._say_starting(who, begins=False)
+
+    def _say_starting(self, who: str, *, begins: bool) -> None:
+        with self._lock:
+            if begins:
+                self._coming_up.append(who)
+            else:
+                self._coming_up.remove(who)
+            names = " and ".join(sorted(self._coming_up))
+            if self._bar is not None:
+                self._bar.update(
+                    self._bar.task_ids[0], description=f"starting {names}" if names else "scenarios"
+                )
 
     def played(self, result: ScenarioResult | None = None) -> None:
         """One more scenario is done."""
         self._failing += result is not None and not result.verdict.passes
         if self._bar is not None:
             task = self._bar.task_ids[0]
-            self._bar.update(task, advance=1, failing=self._failing, description="scenarios")
+            self._bar.update(task, advance=1, failing=self._failing)

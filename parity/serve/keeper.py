@@ -3,7 +3,7 @@
     python -I -S keeper.py LOG SCRATCH COMMAND…
 
 It runs in a session of its own, so that the terminal's Ctrl-C does not reach it, with the standard library alone. The
-server gets a process group, its output goes to LOG, and every process that it leaves is adopted here, one that took a
+server gets a process group, its output is added to LOG, and every process that it leaves is adopted here, one that took a
 session of its own included: a server's engine outlives a `kill -9` of its parent. Lines of JSON on stdout:
 
     {"started": pid} | {"failed": "why"}
@@ -72,7 +72,7 @@ class Keeper:
         """Raises OSError with the file at fault: the log, or the command."""
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "the system lets nobody adopt orphans (prctl)")
-        sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+        sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(sink, sys.stderr.fileno())
         self._leader = os.posix_spawnp(
             command[0],

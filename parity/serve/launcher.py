@@ -7,9 +7,10 @@ or a table from a value to such a list, `*` being any other value. A null value 
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,8 @@ FOLDER = Path(__file__).resolve().parent / "launchers"
 PLACEHOLDERS = ("python", "model", "name", "host", "port")
 NEEDED = ("model", "port")  # without them the server would not be the one that was asked for
 _PLACEHOLDER = re.compile("{(" + "|".join(PLACEHOLDERS) + ")}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")  # it stands in messages and in run files
+_PATH = re.compile(r"/(?!/)[!-~]{0,200}|/")
 OTHERWISE = "*"
 VALUE = "{}"
 DEFAULTS = config_defaults(ServerConfigForm)
@@ -45,7 +48,7 @@ class Launcher(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `policy` takes one of the engine's choices, NAME=VALUE; null where a server has none.
     """
 
-    name: Annotated[str, Meta(min_length=1)]
+    name: str
     command: Annotated[Arguments, Meta(min_length=1)]
     ready: Ready
     flags: dict[str, Flag]
@@ -76,17 +79,52 @@ def load_launcher(path: Path) -> Launcher:
         launcher = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Launcher)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint="name a launcher's TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, msgspec.ValidationError) as error:
         raise UsageError(f"{path}: {error}", hint=f"{shipped('vllm')} shows the form") from None
+    for fault, hint in _faults(launcher):
+        raise UsageError(f"{path}: {fault}", hint=hint)
+    return launcher
+
+
+def digest(path: Path) -> str:
+    """What tells one launcher's file from another. Raises UsageError where it cannot be read."""
+    try:
+        return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", hint="name a launcher's TOML file") from None
+
+
+def _faults(launcher: Launcher) -> Iterator[tuple[str, str]]:
+    """What no server could be started or asked with, each with what to do about it."""
+    if not _NAME.fullmatch(launcher.name):
+        yield f"name {launcher.name!r} is no name", "up to 40 letters, digits, dots, dashes and underscores"
+    if not _PATH.fullmatch(launcher.ready.path):
+        yield (
+            f"ready: path {launcher.ready.path!r} is no path",
+            "begin it with one /, in plain ASCII without spaces",
+        )
+    for variable in launcher.environment:
+        if not variable or "=" in variable:
+            yield f"environment: {variable!r} is no variable's name", "leave it out, or name one without ="
+    for where, texts in _texts(launcher):
+        if any("\0" in text for text in texts):
+            yield f"{where}: a text has a NUL in it", "no command line or environment can hold one"
     missing = [name for name in NEEDED if not any(f"{{{name}}}" in part for part in launcher.command)]
     if missing:
-        raise UsageError(f"{path}: command has no {{{missing[0]}}}", hint="the harness chooses it")
+        yield f"command has no {{{missing[0]}}}", "the harness chooses it"
     unknown = sorted(set(launcher.flags) - _keys())
     if unknown:
-        raise UsageError(
-            f"{path}: flags: no configuration has {unknown[0]}", hint=f"it has {', '.join(sorted(_keys()))}"
-        )
-    return launcher
+        yield f"flags: no configuration has {unknown[0]}", f"it has {', '.join(sorted(_keys()))}"
+
+
+def _texts(launcher: Launcher) -> Iterator[tuple[str, Iterable[str]]]:
+    """All that becomes a part of a command line or an environment, with its place."""
+    yield "command", launcher.command
+    yield "policy", launcher.policy or ()
+    yield "environment", [*launcher.environment, *launcher.environment.values()]
+    for key, flag in launcher.flags.items():
+        lists = flag.values() if isinstance(flag, dict) else [flag]
+        yield f"flags: {key}", [text for arguments in lists for text in arguments]
 
 
 def command(

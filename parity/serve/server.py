@@ -14,13 +14,14 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
 
-from parity.errors import UsageError
+from parity.errors import InconclusiveError, UsageError
 from parity.observation import Ended
 from parity.scenario import Json, ServerConfig
 from parity.serve.keeper import below
@@ -37,6 +38,7 @@ PROMPT = [5]  # one token, so that no block of two or more is full and stays in 
 LAST_LINES = 12
 LONGEST_LINE = 300  # characters
 TAIL_BYTES = 1 << 16
+Result = TypeVar("Result")
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\t\x20-\x7e\xa0-\U0010ffff]")
 
 
@@ -94,10 +96,10 @@ class Server:
     def await_ready(self, ready: Ready, stop: threading.Event) -> None:
         """Raises PlayFailed when it ends, is not ready in time or is called off, _PortTaken when it has no port."""
         begun = time.monotonic()
-        asyncio.run(self._become_ready(ready, stop))
+        asyncio.run(unless(stop, self._become_ready(ready), f"the start of {self._name} was called off"))
         self.seconds = time.monotonic() - begun
 
-    async def _become_ready(self, ready: Ready, stop: threading.Event) -> None:
+    async def _become_ready(self, ready: Ready) -> None:
         deadline = time.monotonic() + ready.seconds
         async with httpx.AsyncClient(
             base_url=self.base_url, trust_env=False, verify=False, timeout=None
@@ -108,8 +110,6 @@ class Server:
                 self._check_alive()
                 if answer is not None and answer.status_code == httpx.codes.OK and self._listens():
                     break
-                if stop.is_set():
-                    raise PlayFailed(f"the start of {self._name} was called off")
                 if time.monotonic() > deadline:
                     raise self._failed(f"did not answer {ready.path} with 200 within {ready.seconds:g} s")
                 await asyncio.sleep(POLL_SECONDS)
@@ -145,6 +145,29 @@ class Server:
         return PlayFailed(f"{self._name} {what}; its last words:\n{self.last_words()}")
 
 
+def check(
+    launcher: Launcher,
+    config: ServerConfig,
+    *,
+    python: str,
+    models: Path,
+    root: Path,
+    environment: Mapping[str, str],
+) -> None:
+    """Whether `start` with the same could be asked for. Raises UsageError; starts nothing."""
+    folder = None if config.generation_config is None else root
+    model = find_model(models, config.model)
+    program = command(
+        launcher, config, python=python, model=model, host=HOST, port=1, generation_config=folder
+    )[0]
+    place = str(root / program) if os.sep in program else program
+    if shutil.which(place, path={**environment, **launcher.environment}.get("PATH")) is None:
+        raise UsageError(
+            f"launcher {launcher.name}: there is no command {program}",
+            hint="install it, or name it as the project's root or PATH finds it",
+        )
+
+
 def start(
     launcher: Launcher,
     config: ServerConfig,
@@ -161,12 +184,9 @@ def start(
 
     `environment` is all that it gets beside the launcher's variables and a TMPDIR that goes away with it; setting `stop`
     in another thread calls the start off. Raises PlayFailed, with the log's tail, when it ends or is not ready in
-    time, and UsageError for what it cannot be asked for.
+    time, UsageError for what it cannot be asked for, and InconclusiveError where this machine cannot start one.
     """
-    model = models / config.model
-    if not model.is_dir():
-        raise UsageError(f"{model} is not there", hint="`make model` makes the models that scenarios serve")
-    log.parent.mkdir(parents=True, exist_ok=True)
+    model = find_model(models, config.model)
     for _ in range(STARTS):
         server = _launch(launcher, config, name, python, model, root, environment, log)
         try:
@@ -181,6 +201,14 @@ def start(
     raise PlayFailed(f"{name} found its port taken {STARTS} times; its last words:\n{last_lines(log)}")
 
 
+def find_model(models: Path, name: str) -> Path:
+    """The folder of a model. Raises UsageError where it was not made."""
+    model = models / name
+    if not model.is_dir():
+        raise UsageError(f"{model} is not there", hint="`make model` makes the models that scenarios serve")
+    return model
+
+
 def _launch(
     launcher: Launcher,
     config: ServerConfig,
@@ -192,9 +220,12 @@ def _launch(
     log: Path,
 ) -> Server:
     """A server on its way up, on a port that was free a moment ago."""
-    port = free_port()
-    scratch = Path(tempfile.mkdtemp(prefix="nullblock-serve-"))
+    scratch: Path | None = None
     try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.open("ab").close()  # what cannot be written is no fault of the command's
+        port = free_port()
+        scratch = Path(tempfile.mkdtemp(prefix="nullblock-serve-"))
         line = command(
             launcher,
             config,
@@ -206,10 +237,21 @@ def _launch(
         )
         variables = {**environment, **launcher.environment, "TMPDIR": str(scratch)}
         kept = Kept(name, line, folder=root, environment=variables, log=log, scratch=scratch)
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
+    except BaseException as error:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise _no_room(name, error) from None
         raise
     return Server(name, model, port, line, kept)
+
+
+def _no_room(name: str, error: OSError) -> InconclusiveError:
+    where = f"{error.filename}: " if error.filename else ""
+    return InconclusiveError(
+        f"{name} cannot be started on this machine: {where}{error.strerror or error}",
+        hint="free some space, let runs/ be written, or set TMPDIR to a folder with room",
+    )
 
 
 def _write_generation_config(config: ServerConfig, folder: Path) -> Path | None:
@@ -218,6 +260,17 @@ def _write_generation_config(config: ServerConfig, folder: Path) -> Path | None:
         return None
     (folder / "generation_config.json").write_bytes(msgspec.json.encode(config.generation_config))
     return folder
+
+
+async def unless(stop: threading.Event, work: Coroutine[Any, Any, Result], what: str) -> Result:
+    """What `work` gives. Raises PlayFailed that says `what`, at once, when another thread sets `stop`."""
+    task = asyncio.create_task(work)
+    while not stop.is_set():
+        if (await asyncio.wait({task}, timeout=POLL_SECONDS))[0]:
+            return task.result()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    raise PlayFailed(what)
 
 
 async def _ask(
@@ -233,8 +286,11 @@ async def _ask(
 
 def last_lines(log: Path) -> str:
     """The last lines of a log that say something, without control characters."""
-    with log.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
-        text = file.read().decode(errors="replace")
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError as error:
+        return f"(its log {log} cannot be read: {error.strerror})"
     lines = [_CONTROL.sub("", line).rstrip() for line in text.split("\n")]
     return "\n".join([line[:LONGEST_LINE] for line in lines if line.strip()][-LAST_LINES:])

@@ -10,21 +10,27 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
 
 from parity.observation import Serve
 from parity.scenario import ServerConfig, ServeScenario
+from parity.serve import kept
 from parity.serve.launcher import Launcher
 from parity.serve.player import play
-from parity.serve.server import Server, start
+from parity.serve.server import Server, check, start, unless
 from parity.serve.target import PlayFailed
 from parity.side import Play
 
-CLOSE_SECONDS = 10.0
-MAX_DEATHS = 3  # servers that died by themselves: a subject that always does must not cost an hour of starts
+CLOSE_SECONDS = kept.CLOSE_SECONDS + 5.0
+MAX_DEATHS = 3  # in a row, of one configuration's servers: what always dies must not cost an hour of starts
+MAX_HOPELESS = 2  # configurations given up before any server ever came up; the others are not tried then
+
+Announce = Callable[[str, str], AbstractContextManager[object]]  # around a start: whose, and of what
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -39,28 +45,39 @@ class Setup(msgspec.Struct, frozen=True):
 
 
 class Times(msgspec.Struct):
-    """What the servers of one side have cost so far, in seconds."""
+    """What the servers of one side have cost so far, in seconds; a play that fails is one."""
 
     starts: int = 0
     start_seconds: float = 0.0
     play_seconds: float = 0.0
+    end_seconds: float = 0.0
+
+    @property
+    def around(self) -> float:
+        """What starts and ends took, around the plays."""
+        return self.start_seconds + self.end_seconds
 
 
 class ServeSide:
-    """Plays scripts on servers of one launcher, one script at a time; `announce` is told of each start."""
+    """Plays scripts on servers of one launcher, one script at a time; `announce` is held around each start.
 
-    def __init__(
-        self, name: str, setup: Setup, announce: Callable[[str], None], times: Times | None = None
-    ) -> None:
-        self._name = name
+    `role` is oracle or subject: a launcher's own name does not tell the two sides apart.
+    """
+
+    def __init__(self, role: str, setup: Setup, announce: Announce, times: Times | None = None) -> None:
+        self._role = role
+        self._name = f"{role} ({setup.launcher.name})"
         self._setup = setup
         self._announce = announce
         self.times = times or Times()
         self._server: Server | None = None
-        self._config: ServerConfig | None = None
+        self._key = b""  # of the configuration that is up
         self._used = False
-        self._deaths = 0
-        self._thread: threading.Thread | None = None
+        self._deaths: Counter[bytes] = Counter()  # since the last play that succeeded, by configuration
+        self._came_up = False
+        self._done: threading.Event | None = (
+            None  # of the script under way; a join that Ctrl-C breaks off forgets its thread
+        )
         self._play: Play | None = None
         self._error: BaseException | None = None
         self._stop = threading.Event()
@@ -69,92 +86,142 @@ class ServeSide:
     def name(self) -> str:
         return self._name
 
+    def check(self, configs: Iterable[ServerConfig]) -> None:
+        """Raises UsageError for a server that could not be started as these ask for it; starts none."""
+        setup = self._setup
+        for config in configs:
+            check(
+                setup.launcher,
+                config,
+                python=setup.python,
+                models=setup.models,
+                root=setup.root,
+                environment=setup.environment,
+            )
+
     def begin(self, scenario: ServeScenario) -> None:
         self._play, self._error = None, None
-        self._thread = threading.Thread(target=self._work, args=(scenario,), daemon=True)
-        self._thread.start()
+        self._done = threading.Event()
+        threading.Thread(target=self._work, args=(scenario, self._done), daemon=True).start()
 
     def finish(self) -> Play:
         """Wait for the script's end. Every wait within it is bounded, so this one is. Raises what the work raised."""
-        assert self._thread is not None, "finish() without begin()"
-        self._thread.join()
-        self._thread = None
+        assert self._done is not None, "finish() without begin()"
+        self._done.wait()
+        self._done = None
         if self._error is not None:
             raise self._error
         assert self._play is not None, "the work ended without a play"
         return self._play
 
     def close(self) -> None:
-        """End the server, and a start or a script that is under way."""
-        self._stop.set()
+        """End the server, and a start or a script that is under way, which fails; no other one begins."""
+        self.call_off()
         self._drop()
-        if self._thread is not None:
-            self._thread.join(CLOSE_SECONDS)
+        if self._done is not None:
+            self._done.wait(CLOSE_SECONDS)
         self._drop()
 
-    def _work(self, scenario: ServeScenario) -> None:
+    def call_off(self) -> None:
+        """Begin to close, and do not wait."""
+        self._stop.set()
+
+    def _work(self, scenario: ServeScenario, done: threading.Event) -> None:
         try:
             self._play = self._played(scenario)
         except BaseException as error:  # noqa: BLE001 - raised again where somebody waits for this thread
             self._error = error
+        finally:
+            done.set()
 
     def _played(self, scenario: ServeScenario) -> Play:
-        began = time.monotonic()
+        key = encoded(scenario.config)
         try:
-            server = self._fit(scenario)
-            began = time.monotonic()
-            observation = asyncio.run(play(scenario, server))
+            server = self._fit(scenario, key)
         except PlayFailed as error:
-            self._deaths += self._server is not None and not self._server.alive()
             self._drop()
-            return Play(None, str(error), time.monotonic() - began)
+            return Play(None, str(error), 0.0)
+        began = time.monotonic()
+        failure: str | None = None
+        try:
+            called_off = f"a script on {self._what()} was called off"
+            observation = asyncio.run(unless(self._stop, play(scenario, server), called_off))
+        except PlayFailed as error:
+            failure = str(error)
         seconds = time.monotonic() - began
         self.times.play_seconds += seconds
+        if failure is not None:
+            self._deaths[key] += not server.alive()
+            self._drop()
+            return Play(None, failure, seconds)
+        del self._deaths[key]
         if not _fit_for_more(observation):
             self._drop()
         return Play(observation, None, seconds)
 
-    def _fit(self, scenario: ServeScenario) -> Server:
+    def _fit(self, scenario: ServeScenario, key: bytes) -> Server:
         """A server for this scenario: the one that is up, or a new one. Raises PlayFailed."""
         if self._server is not None:
-            same = self._config == scenario.config and not (scenario.fresh and self._used)
+            same = self._key == key and not (scenario.fresh and self._used)
             if same and self._server.alive():
                 self._used = True
                 return self._server
             self._drop()
-        if self._deaths >= MAX_DEATHS:
-            raise PlayFailed(f"{self._name}: not started again after {self._deaths} servers that died")
-        self._server = self._start(scenario.config)
-        self._config, self._used = scenario.config, True
-        return self._server
+        self._check_hope(key)
+        server = self._server = self._start(scenario.config, key)
+        self._key, self._used, self._came_up = key, True, True
+        if self._stop.is_set():  # `close` may have looked before there was a server
+            raise PlayFailed(f"the start of {self._what()} was called off")
+        return server
 
-    def _start(self, config: ServerConfig) -> Server:
-        setup, number = self._setup, self.times.starts + 1
-        self.times.starts = number
-        self._announce(f"{self._name}: starting server {number} ({describe(config)})")
+    def _check_hope(self, key: bytes) -> None:
+        """Raises PlayFailed where another start would be in vain."""
+        if self._deaths[key] >= MAX_DEATHS:
+            raise PlayFailed(
+                f"not started again after {self._deaths[key]} servers of this configuration in a row died"
+            )
+        given_up = sum(number >= MAX_DEATHS for number in self._deaths.values())
+        if not self._came_up and given_up >= MAX_HOPELESS:
+            raise PlayFailed(f"not started again: none of its servers came up, in {given_up} configurations")
+
+    def _start(self, config: ServerConfig, key: bytes) -> Server:
+        setup = self._setup
+        self.times.starts += 1
         began = time.monotonic()
         try:
-            return start(
-                setup.launcher,
-                config,
-                name=self._name,
-                python=setup.python,
-                models=setup.models,
-                root=setup.root,
-                environment=setup.environment,
-                log=setup.logs / f"{number:02d}-{self._name}-{config.model}.log",
-                stop=self._stop,
-            )
+            with self._announce(self._name, f"server {self.times.starts} ({describe(config)})"):
+                return start(
+                    setup.launcher,
+                    config,
+                    name=self._what(),
+                    python=setup.python,
+                    models=setup.models,
+                    root=setup.root,
+                    environment=setup.environment,
+                    log=setup.logs / f"{self.times.starts:02d}-{self._role}-{config.model}.log",
+                    stop=self._stop,
+                )
         except PlayFailed:
-            self._deaths += 1
+            self._deaths[key] += 1
             raise
         finally:
             self.times.start_seconds += time.monotonic() - began
 
+    def _what(self) -> str:
+        """What messages call the server that is up; the side itself is named before them."""
+        return f"server {self.times.starts}"
+
     def _drop(self) -> None:
         server, self._server = self._server, None
         if server is not None:
+            began = time.monotonic()
             server.close()
+            self.times.end_seconds += time.monotonic() - began
+
+
+def encoded(config: ServerConfig) -> bytes:
+    """What makes two configurations the same: a number and a boolean that are equal in Python are not."""
+    return msgspec.json.encode(config)
 
 
 def describe(config: ServerConfig) -> str:
@@ -171,7 +238,7 @@ def in_playing_order(scenarios: Sequence[ServeScenario]) -> list[ServeScenario]:
     """Grouped by configuration, so that a server is started once; those that end it stand last in their group."""
     groups: dict[bytes, list[ServeScenario]] = {}
     for scenario in scenarios:
-        groups.setdefault(msgspec.json.encode(scenario.config), []).append(scenario)
+        groups.setdefault(encoded(scenario.config), []).append(scenario)
     return [
         scenario
         for group in groups.values()

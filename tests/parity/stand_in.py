@@ -26,6 +26,20 @@ from parity.session import run
 from parity.side import Play
 from parity.suite import load_suite
 
+MEASURED = Measured(
+    pin="vllm-0.27.1",
+    version="0.27.1",
+    source="wheel",
+    commit=None,
+    wheel_sha256=None,
+    python="3.11",
+    torch=None,
+    package=Path("vllm"),
+    prefix=Path("env"),
+    files={},
+    mismatches=(),
+)
+
 
 @cache
 def untouched_plays() -> dict[str, Play]:
@@ -73,22 +87,8 @@ class StandIn:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    measured = Measured(
-        pin="vllm-0.27.1",
-        version="0.27.1",
-        source="wheel",
-        commit=None,
-        wheel_sha256=None,
-        python="3.11",
-        torch=None,
-        package=Path("vllm"),
-        prefix=Path("env"),
-        files={},
-        mismatches=(),
-    )
-
     def use(**vices: frozenset[str]) -> None:
-        monkeypatch.setattr(session, "measure_oracle", lambda *_: measured)
+        monkeypatch.setattr(session, "measure_oracle", lambda *_: MEASURED)
         monkeypatch.setattr(sides, "start_oracle", lambda *_: StandIn(**vices))
 
     untouched_plays()

@@ -45,7 +45,16 @@ def test_the_json_object_has_the_promised_form(here: Path, capsys: pytest.Captur
 
     shown = json.loads(capsys.readouterr().out)
     assert code == 0
-    assert set(shown) == {"pin", "partial", "counts", "seconds", "scenarios", "records"}
+    assert set(shown) == {
+        "pin",
+        "partial",
+        "counts",
+        "seconds",
+        "servers",
+        "server",
+        "scenarios",
+        "records",
+    }
     assert shown["pin"] == {"name": "vllm-0.27.1", "version": "0.27.1", "measured": "0.27.1"}
     assert shown["partial"] is True
     assert set(shown["seconds"]) == {"oracle", "subject", "harness"}

@@ -6,7 +6,8 @@ import msgspec
 
 from parity.finding import Tie
 from parity.report_json import run_object, show_object
-from parity.runlog import Pin, Seconds
+from parity.runlog import Launched, Pin, Seconds
+from parity.serve.side import Times
 from parity.verdicts import decide
 from tests.records.miniature import context, finding, judged, plan, record
 
@@ -21,7 +22,12 @@ def test_the_object_of_a_run() -> None:
     )
 
     shown = run_object(
-        outcome, pin=Pin("vllm-0.27.1", "0.27.1", "0.27.1"), partial=True, seconds=Seconds(1.0, 0.5, 0.25)
+        outcome,
+        pin=Pin("vllm-0.27.1", "0.27.1", "0.27.1"),
+        partial=True,
+        seconds=Seconds(1.0, 0.5, 0.25),
+        servers={"oracle": Times(2, 30.5, 9.0, 0.5), "subject": Times()},
+        server=Launched("other", "sha256:0"),
     )
 
     assert msgspec.json.decode(msgspec.json.encode(shown)) == {
@@ -29,6 +35,11 @@ def test_the_object_of_a_run() -> None:
         "partial": True,
         "counts": {"ORPHAN": 1, "COVERED": 1, "MATCH": 1},
         "seconds": {"oracle": 1.0, "subject": 0.5, "harness": 0.25},
+        "servers": {
+            "oracle": {"starts": 2, "start_seconds": 30.5, "play_seconds": 9.0, "end_seconds": 0.5},
+            "subject": {"starts": 0, "start_seconds": 0.0, "play_seconds": 0.0, "end_seconds": 0.0},
+        },
+        "server": {"name": "other", "digest": "sha256:0"},
         "scenarios": [
             {
                 "id": "auto-fit/null-block",

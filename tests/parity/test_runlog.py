@@ -13,7 +13,7 @@ from parity.errors import ExitCode, RunFileError
 from parity.finding import Outcome, Plays, RecordVerdict, Verdict
 from parity.judge import judge
 from parity.observation import PlanError
-from parity.runlog import FORMAT, Header, Pin, Seconds, Writer, observations, read_run
+from parity.runlog import FORMAT, Header, Launched, Pin, Seconds, Writer, observations, read_run
 from parity.verdicts import decide
 from tests.records.miniature import (
     FIRST,
@@ -238,3 +238,17 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
         Writer(tmp_path / "file" / "run.jsonl", HEADER)
     with pytest.raises(RunFileError, match="cannot be written: Is a directory"):
         Writer(tmp_path, HEADER)
+
+
+def test_a_foreign_server_is_in_the_header_and_a_file_from_before_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    write(path)
+    assert read_run(path).header.server is None
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0].replace(b',"server":null', b"") + b"".join(lines[1:]))
+    assert b"server" not in path.read_bytes().splitlines()[0]
+    assert read_run(path).header == HEADER
+
+    named = msgspec.structs.replace(HEADER, server=Launched("other", "sha256:0"))
+    path.write_bytes(msgspec.json.encode(named) + b"\n" + b"".join(lines[1:]))
+    assert read_run(path).header.server == Launched("other", "sha256:0")

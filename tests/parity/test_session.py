@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import traceback
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -11,14 +13,20 @@ import pytest
 
 from engine import capacity
 from engine.block_pool import BlockPool
+from parity import session
 from parity.ask import Ask
-from parity.errors import Interrupted
-from parity.finding import Verdict
+from parity.errors import Interrupted, UsageError
+from parity.finding import Plays, Verdict
+from parity.play import play_case
+from parity.records.parse import load_records
 from parity.report.progress import RunProgress
 from parity.root import CODE_ROOT
 from parity.runlog import read_run
+from parity.scenario import Case
 from parity.session import run
-from tests.parity.stand_in import check, of
+from parity.sides import Sides
+from parity.suite import load_suite
+from tests.parity.stand_in import StandIn, check, of
 
 pytestmark = pytest.mark.usefixtures("stand_in")
 
@@ -31,9 +39,19 @@ def test_the_whole_suite_is_match_and_covered(checkout: Path) -> None:
     assert len(outcome.scenarios) >= 250
 
 
-@pytest.mark.parametrize("record", sorted(CODE_ROOT.glob("records/*/*.md")), ids=lambda path: path.stem)
-def test_without_any_one_record_the_run_is_red_and_new(checkout: Path, record: Path) -> None:
-    (checkout / record.relative_to(CODE_ROOT)).unlink()
+def shown_without_servers() -> list[str]:
+    """The records of which some exemplar is played by a quick run."""
+    quick = {case.id for case in load_suite(CODE_ROOT) if case.scenario.level != "serve"}
+    return sorted(
+        record.path
+        for record in load_records(CODE_ROOT)
+        if quick & {exemplar.scenario for exemplar in record.front.exemplars}
+    )
+
+
+@pytest.mark.parametrize("record", shown_without_servers())
+def test_without_any_one_record_the_run_is_red_and_new(checkout: Path, record: str) -> None:
+    (checkout / record).unlink()
 
     outcome = check(checkout)
 
@@ -148,9 +166,45 @@ def test_an_interrupted_run_keeps_what_was_played_and_is_no_run(checkout: Path) 
                 raise KeyboardInterrupt
 
     with pytest.raises(Interrupted, match=r"out\.jsonl\.part"):
-        run(Ask(root=checkout, out=checkout / "out.jsonl"), Stopper())
+        run(Ask(root=checkout, depth="quick", out=checkout / "out.jsonl"), Stopper())
 
     part = checkout / "out.jsonl.part"
     lines = [json.loads(line)["line"] for line in part.read_text().splitlines()]
     assert lines == ["header"] + ["scenario"] * 5
     assert not (checkout / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize("error", [UsageError("a mistake", hint="mend it"), ZeroDivisionError("ours")])
+def test_whatever_ends_a_run_in_its_middle_says_where_the_rest_is(checkout: Path, error: Exception) -> None:
+    class Breaker(RunProgress):
+        def played(self, _result: Any = None) -> None:
+            raise error
+
+    with pytest.raises(type(error)) as caught:
+        run(Ask(root=checkout, depth="quick", out=checkout / "out.jsonl"), Breaker())
+
+    said = "".join(traceback.format_exception_only(caught.value))
+    assert str(error) in said
+    assert str(checkout / "out.jsonl.part") in said
+
+
+def test_the_harness_has_what_the_slower_side_leaves_of_each_scenario(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two scenarios: 3 s and 1 s on the oracle, 1 s and 5 s on the subject, so that the sides took 8 s."""
+    spent = iter([(3.0, 1.0), (1.0, 5.0)])
+    clock = iter([100.0, 110.0])
+
+    def played(case: Case, oracle: Any, subject: Any, times: int) -> tuple[Plays, Plays]:
+        left, right = play_case(case, oracle, subject, times)
+        ours = next(spent)
+        return msgspec.structs.replace(left, seconds=ours[0]), msgspec.structs.replace(right, seconds=ours[1])
+
+    monkeypatch.setattr(session, "play_case", played)
+    monkeypatch.setattr(session, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(Sides, "_playing", lambda _: StandIn())
+    asked = Ask(root=checkout, ids=("auto-fit/null-block", "auto-fit/control"))
+
+    seconds = run(asked, RunProgress()).seconds
+
+    assert (seconds.oracle, seconds.subject, seconds.harness) == (4.0, 6.0, 2.0)

@@ -9,13 +9,14 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from oracle.symbols import symbol_digest
 from parity.cli import record
 from parity.errors import ExitCode, RecordError, RunFileError, UsageError
 from parity.judge import judge
-from parity.runlog import FORMAT, Header, Pin, Seconds, Writer
+from parity.runlog import FORMAT, Header, Launched, Pin, Seconds, Writer, read_run
 from parity.verdicts import decide
 from tests.records.miniature import case, context, plan, plays
 
@@ -219,3 +220,19 @@ def test_a_folder_without_upstream_is_refused(tree: Path) -> None:
 
     with pytest.raises(UsageError, match="there is no folder vllm in it"):
         args.execute(args)
+
+
+@pytest.mark.parametrize("action", [("new",), ("refresh", "auto-fit/counted")])
+def test_a_run_of_somebody_elses_server_is_no_ground_for_a_record(
+    parity: Run, tmp_path: Path, run_file: Path, action: tuple[str, ...]
+) -> None:
+    read = read_run(run_file)
+    foreign = tmp_path / "foreign.jsonl"
+    header = msgspec.structs.replace(read.header, server=Launched("other", "sha256:0"))
+    lines = run_file.read_bytes().splitlines(keepends=True)
+    foreign.write_bytes(msgspec.json.encode(header) + b"\n" + b"".join(lines[1:]))
+
+    with pytest.raises(UsageError, match="held the server other against upstream") as caught:
+        parity(*action, "--from", f"{foreign}#auto-fit/null-block")
+
+    assert caught.value.hint == "run the scenario again without --server"

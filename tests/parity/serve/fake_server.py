@@ -34,7 +34,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             while True:
                 self.wfile.write(b"x-more: 1\r\n")
                 time.sleep(0.05)
-        self._answer(503 if vice == "never ready" else 200, {})
+        if vice == "hangs in scripts" and self.path == "/metrics":
+            print("asked for its load", flush=True)
+            time.sleep(600)
+        self._answer(503 if "never ready" in vice else 200, {})
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
@@ -60,7 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 def on_term(_number: int, _frame: object) -> None:
     print("told to end", flush=True)
-    if vice != "deaf":
+    if "deaf" not in vice:
         os._exit(0)
 
 

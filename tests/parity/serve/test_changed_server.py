@@ -45,7 +45,7 @@ FAULTS = {
 def own_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     def reference(self: Sides) -> ServeSide:
         setup = self._setup(load_launcher(shipped("nullblock")), sys.executable, dict(os.environ))
-        return ServeSide("reference", setup, self._progress.note, self.times["oracle"])
+        return ServeSide("oracle", setup, self._progress.server, self.times["oracle"])
 
     monkeypatch.setattr(Sides, "_upstream", reference)
 
@@ -94,7 +94,7 @@ def test_a_server_that_is_killed_in_mid_run_makes_it_void(
 
     def then_killed(self: Server, *given: Any) -> None:
         serve(self, *given)
-        if ("reference" in self.log.name) == (victim == "oracle") and not killed:
+        if ("oracle" in self.log.name) == (victim == "oracle") and not killed:
             killed.append(self.pid)
             threading.Timer(1.5, os.kill, (self.pid, signal.SIGKILL)).start()
 

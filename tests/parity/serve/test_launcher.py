@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,42 @@ def test_a_foreign_launcher_needs_no_more_than_a_file(tmp_path: Path) -> None:
     launcher = load_launcher(write(tmp_path, FORM + 'num_blocks = ["--blocks", "{}"]'))
 
     assert line(launcher, server_config()) == ["serve", "/models/tiny-opt", "8123", "--blocks", "64"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('"other"', '""'), "name '' is no name"),
+        (('"other"', '"a b"'), "name 'a b' is no name"),
+        (('"other"', '"../up"'), "name '../up' is no name"),
+        (('"other"', '"nul\\u0000"'), "is no name"),
+        (('"/health"', '"health"'), "ready: path 'health' is no path"),
+        (('"/health"', '"//host/health"'), "is no path"),
+        (('"/health"', '"/a\\nb"'), "is no path"),
+        (('"/health"', '"http://["'), "is no path"),
+        (('"/health"', '"/a b"'), "is no path"),
+        (('"serve"', '"ser\\u0000ve"'), "command: a text has a NUL in it"),
+        (("[flags]", '[environment]\n"A=B" = "c"\n[flags]'), "environment: 'A=B' is no variable's name"),
+        (("[flags]", '[environment]\n"" = "c"\n[flags]'), "environment: '' is no variable's name"),
+        (("[flags]", '[environment]\nA = "\\u0000"\n[flags]'), "environment: a text has a NUL in it"),
+        (("[flags]", '[flags]\ndtype = {"*" = ["\\u0000"]}'), "flags: dtype: a text has a NUL in it"),
+        (("[ready]", 'policy = ["\\u0000"]\n[ready]'), "policy: a text has a NUL in it"),
+        (("[flags]", f"[flags]\ndtype = {'[' * 5000}{']' * 5000}"), "other.toml: "),
+    ],
+)
+def test_what_no_server_can_be_started_with_is_a_mistake_in_the_file(
+    change: tuple[str, str], said: str, tmp_path: Path
+) -> None:
+    assert FORM.count(change[0]) == 1
+    path = write(tmp_path, FORM.replace(*change))
+
+    with pytest.raises(UsageError, match=re.escape(said)) as caught:
+        load_launcher(path)
+
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/v1/models?ready=1"])
+def test_a_path_can_be_any_that_a_request_has(path: str, tmp_path: Path) -> None:
+    assert load_launcher(write(tmp_path, FORM.replace("/health", path))).ready.path == path

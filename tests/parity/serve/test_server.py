@@ -353,3 +353,38 @@ def test_upstreams_engine_process_outlives_its_server_and_is_ended(tmp_path: Pat
     assert len(helpers) == 3
     assert ended == Ended("exited", -signal.SIGKILL, 3)
     assert wait_gone(helpers, 5) == []
+
+
+@pytest.mark.parametrize("vice", ["silent", "never ready", "drips"])
+def test_a_start_that_hangs_anywhere_is_called_off_at_once(tmp_path: Path, vice: str) -> None:
+    (tmp_path / "tiny-opt").mkdir()
+    stop = threading.Event()
+    threading.Timer(1.0, stop.set).start()
+    begun = time.monotonic()
+
+    with pytest.raises(PlayFailed, match="was called off"):
+        start(
+            fake_launcher(vice, seconds=60),
+            server_config(),
+            name="subject",
+            python=sys.executable,
+            models=tmp_path,
+            root=ROOT,
+            environment=os.environ,
+            log=tmp_path / "log",
+            stop=stop,
+        )
+
+    assert time.monotonic() - begun < 4.0
+
+
+def test_a_second_try_leaves_the_first_ones_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with taken() as port:
+        offers = [port, free_port()]
+        monkeypatch.setattr(server_module, "free_port", lambda: offers.pop(0))
+
+        start_fake(tmp_path, fake_launcher()).close()
+
+    log = (tmp_path / "logs" / "fake.log").read_text()
+    assert "Address already in use" in log
+    assert log.count("starting") == 2

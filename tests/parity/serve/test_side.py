@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from parity.errors import UsageError
 from parity.observation import After, Ended, Serve
 from parity.scenario import Exit, Send, ServeScenario, Signal
 from parity.serve import side as module
-from parity.serve.side import MAX_DEATHS, ServeSide, Setup, in_playing_order
+from parity.serve.side import MAX_DEATHS, MAX_HOPELESS, ServeSide, Setup, in_playing_order
 from parity.serve.target import PlayFailed
 from tests.parity.serve.kit import fake_launcher
 from tests.parity.serve.scripts import exchange
@@ -83,7 +86,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> Room:
 def side(room: Room, tmp_path: Path) -> ServeSide:
     assert not room.started
     setup = Setup(fake_launcher(), "python", {}, tmp_path, tmp_path, tmp_path)
-    return ServeSide("subject", setup, lambda _: None)
+    return ServeSide("subject", setup, lambda _who, _what: contextlib.nullcontext())
 
 
 def ask(blocks: int = 4, *, fresh: bool = False, ends: bool = False) -> ServeScenario:
@@ -148,7 +151,7 @@ def test_a_subject_whose_servers_always_die_is_given_up(side: ServeSide, room: R
 
     assert failures[:-1] == ["gone"] * MAX_DEATHS
     assert failures[-1] is not None
-    assert f"after {MAX_DEATHS} servers that died" in failures[-1]
+    assert f"after {MAX_DEATHS} servers of this configuration in a row died" in failures[-1]
     assert len(room.started) == MAX_DEATHS
 
 
@@ -196,3 +199,113 @@ def test_scripts_are_grouped_by_server_and_those_that_end_it_come_last() -> None
     order = in_playing_order(scripts)
 
     assert [scripts.index(scenario) for scenario in order] == [3, 2, 0, 1, 4]
+
+
+def test_deaths_are_counted_in_a_row_and_by_configuration(side: ServeSide, room: Room) -> None:
+    def lose(blocks: int) -> None:
+        room.fails, room.dies = PlayFailed("gone"), True
+        assert play(side, ask(blocks)) == ["gone"]
+        room.fails, room.dies = None, False
+
+    for _ in range(MAX_DEATHS - 1):
+        lose(4)
+    assert play(side, ask(4)) == [None]
+    for _ in range(MAX_DEATHS):
+        lose(4)
+
+    assert play(side, ask(4))[0] is not None
+    assert play(side, ask(8)) == [None]
+
+
+def test_a_subject_of_which_no_server_ever_comes_up_is_given_up(side: ServeSide, room: Room) -> None:
+    room.start_fails = PlayFailed("no")
+    tried = [ask(blocks) for blocks in range(4, 4 + MAX_HOPELESS) for _ in range(MAX_DEATHS)]
+    assert play(side, *tried) == ["no"] * len(tried)
+    room.start_fails = None
+
+    (failure,) = play(side, ask(99))
+
+    assert failure is not None
+    assert "none of its servers came up" in failure
+    assert not room.started
+
+
+@pytest.mark.parametrize(("one", "other"), [({"top_k": True}, {"top_k": 1}), ({"x": 8}, {"x": 8.0})])
+def test_configurations_that_python_takes_for_equal_are_two(
+    side: ServeSide, room: Room, one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    scripts = [
+        msgspec.structs.replace(ask(), config=server_config(override_generation_config=given))
+        for given in (one, other, one)
+    ]
+    assert scripts[0].config == scripts[1].config
+
+    play(side, *in_playing_order(scripts))
+
+    assert room.played == [1, 1, 2]
+
+
+def test_close_ends_a_script_that_is_under_way(
+    side: ServeSide, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Event()
+
+    async def endless(*_: Any) -> Serve:
+        begun.set()
+        await asyncio.sleep(600)
+        raise AssertionError
+
+    monkeypatch.setattr(module, "play", endless)
+    side.begin(ask())
+    assert begun.wait(10)
+    since = time.monotonic()
+
+    side.close()
+
+    assert time.monotonic() - since < 2
+    assert side.finish().failure == "a script on server 1 was called off"
+    assert not room.started[0].is_up
+
+
+def test_a_server_that_comes_up_while_the_side_is_closed_is_ended(
+    side: ServeSide, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Event()
+
+    def late(*_: Any, stop: threading.Event, **__: Any) -> StubServer:
+        begun.set()
+        assert stop.wait(10)
+        return room.start()
+
+    monkeypatch.setattr(module, "start", late)
+    side.begin(ask())
+    assert begun.wait(10)
+
+    side.close()
+
+    assert not room.started[0].is_up
+    assert room.played == []
+
+
+def test_messages_and_logs_tell_the_side_and_the_launcher(
+    tmp_path: Path, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The launcher's own name may be the other side's."""
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(module, "start", lambda *_, **named: given.update(named) or room.start())
+    said: list[tuple[str, str]] = []
+
+    def announce(who: str, what: str) -> contextlib.nullcontext[None]:
+        said.append((who, what))
+        return contextlib.nullcontext()
+
+    launcher = msgspec.structs.replace(fake_launcher(), name="vllm")
+    one = ServeSide("subject", Setup(launcher, "python", {}, tmp_path, tmp_path, tmp_path), announce)
+
+    play(one, ask())
+
+    assert one.name == "subject (vllm)"
+    assert given["log"].name == "01-subject-tiny-opt.log"
+    assert said == [
+        ("subject (vllm)", "server 1 (tiny-opt, 4 blocks of 16, max_model_len auto)"),
+    ]
