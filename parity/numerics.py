@@ -51,7 +51,7 @@ def without_logprobs(value: Json) -> Json:
 
 def holds_logprobs(value: Json) -> bool:
     """Whether anything in it is left to the tolerance, so that its digest does not tell it."""
-    return without_logprobs(value) != value
+    return bool(without_logprobs(value) != value)
 
 
 def _blank(path: tuple[str | int, ...], value: Json) -> Json:

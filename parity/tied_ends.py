@@ -18,7 +18,9 @@ def may_last(oracle: Json, subject: Json, longer: int) -> bool:
 
     `length` is the most that the request allows: two that end so are equally long, and none is longer.
     """
-    reasons = [choice.get("finish_reason") if isinstance(choice, dict) else None for choice in (oracle, subject)]
+    reasons = [
+        choice.get("finish_reason") if isinstance(choice, dict) else None for choice in (oracle, subject)
+    ]
     if reasons == ["length", "length"]:
         return longer == 0
     if reasons[0] == "length":
@@ -27,39 +29,30 @@ def may_last(oracle: Json, subject: Json, longer: int) -> bool:
 
 
 def reasons_of(oracle: Json, subject: Json) -> Any:
-    """`subject` with the oracle's reasons for its end, where both end for one of REASONS."""
+    """`subject` with the oracle's reasons for its end, where both end for one of REASONS and say no more than that."""
     if not isinstance(oracle, dict) or not isinstance(subject, dict):
         return subject
-    if any(choice.get("finish_reason") not in REASONS for choice in (oracle, subject)):
+    if not all(_ends_by_itself(choice) for choice in (oracle, subject)):
         return subject
-    taken = {**subject, "finish_reason": oracle["finish_reason"]}
-    if "stop_reason" in oracle and "stop_reason" in subject and _is_stop_reason(subject):
-        taken["stop_reason"] = oracle["stop_reason"]
-    return taken
+    shared = [key for key in ("finish_reason", "stop_reason") if key in oracle and key in subject]
+    return {**subject, **{key: oracle[key] for key in shared}}
 
 
-def usage_of(oracle: Json, subject: Json, longer: int) -> Any:
-    """`subject` with the oracle's completion tokens in its usage, and the total that follows, where they are apart
-    by the `longer` tokens that the subject's choices list."""
-    theirs, ours = _usage(oracle), _usage(subject)
-    counts = [usage.get("completion_tokens") for usage in (theirs, ours)]
-    prompt, total = ours.get("prompt_tokens"), ours.get("total_tokens")
-    if not all(type(count) is int for count in (*counts, prompt)) or counts[1] - counts[0] != longer:
+def usage_of(subject: Json, longer: int) -> Any:
+    """`subject` with its usage as it were without the tokens that it went on longer: fewer completion tokens, and a
+    total that is less by as many. If they are not those that it lists, that is a difference."""
+    usage = subject.get("usage") if isinstance(subject, dict) else None
+    if not isinstance(usage, dict):
         return subject
-    taken = {**ours, "completion_tokens": counts[0]}
-    if total == prompt + counts[1]:
-        taken["total_tokens"] = prompt + counts[0]
-    return {**subject, "usage": taken}
+    less = {
+        name: count - longer
+        for name, count in usage.items()
+        if name in ("completion_tokens", "total_tokens") and type(count) is int
+    }
+    return {**subject, "usage": {**usage, **less}}
 
 
-def _is_stop_reason(choice: dict[str, Any]) -> bool:
-    """A text that ended by `stop` may name the token or the string that stopped it."""
-    reason = choice["stop_reason"]
-    if choice["finish_reason"] == "stop" and type(reason) in (int, str):
-        return True
-    return reason is None
-
-
-def _usage(holder: Json) -> dict[str, Any]:
-    usage = holder.get("usage") if isinstance(holder, dict) else None
-    return usage if isinstance(usage, dict) else {}
+def _ends_by_itself(choice: dict[str, Any]) -> bool:
+    """A text that ended by `stop` may name the token or the string that stopped it; one at its `length` does not."""
+    reason, stopped_by = choice.get("finish_reason"), choice.get("stop_reason")
+    return reason in REASONS and (stopped_by is None or (reason == "stop" and type(stopped_by) in (int, str)))

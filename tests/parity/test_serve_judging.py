@@ -205,7 +205,7 @@ def test_where_none_of_them_shows_there_is_no_finding() -> None:
 
 
 def test_an_outcome_of_the_subject_that_the_oracle_never_showed_is_a_difference() -> None:
-    assert brief(race(FAILED, FAILED)) == [("ours", None, "exchanges[0].status")]
+    assert brief(race(FAILED, FAILED)) == [("ours", None, "outcomes")]
     assert race(FAILED, FAILED, known=frozenset({digest(ABORTED)})).findings == ()
 
 
@@ -229,7 +229,7 @@ def test_a_break_of_the_subject_that_is_the_oracles_on_record_is_mirrored_all_th
 
 def test_a_break_of_the_subject_in_an_outcome_of_its_own_is_ours() -> None:
     assert brief(race(ABORTED, ABORTED, subject=(ALIVE, ABORTED))) == [
-        ("ours", "answers,exits-on-signal", "exchanges[0].ending")
+        ("ours", "answers,exits-on-signal", "outcomes")
     ]
 
 
