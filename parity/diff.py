@@ -24,14 +24,14 @@ _PLAIN = re.compile(r"[^.\[\]\"]+")
 _PART = re.compile(r"\[(\d+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]|\.?([^.\[\]\"]+)")
 
 
-def first_difference(oracle: Json, subject: Json) -> Difference | None:
-    """Where `subject` first is not `oracle`; null where they are equal.
+def first_difference(oracle: Json, subject: Json, path: tuple[Key, ...] = ()) -> Difference | None:
+    """Where `subject` first is not `oracle`; null where they are equal. Both stand at `path`.
 
     Objects are walked in the oracle's field order, which is the order of happening within a step (the
     plan before the steps, the steps before the end); then keys that only the subject has. Lists are
     walked element by element, then by length.
     """
-    return _walk((), oracle, subject)
+    return _walk(path, oracle, subject)
 
 
 def logprob_differences(oracle: Json, subject: Json) -> Iterator[Difference]:
