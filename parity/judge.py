@@ -2,10 +2,13 @@
 
 The rules, each side's properties having been judged alone:
 
-- a property broken on both sides: one finding, `mirrored`, a property;
+- a property broken on both sides: one finding, `mirrored`, a property; at level serve, where one script may break it
+  in several ways, one for each shape that both sides have, and a shape that only one has is that side's;
 - a difference, and no property broken on one side only: `ours` if the subject claims to mirror, else `differs`;
 - a difference, and properties that only one side breaks: one finding for each side that breaks some,
   `ours` (the subject) or `theirs` (the oracle), at the first difference;
+- log probabilities that differ behind that difference, or without one: one finding of each exchange and shape, `ours`
+  if the subject claims to mirror, else `differs`. No digest holds them, so nothing else would tell;
 - digests that differ while the walk finds nothing: `harness`, a fault of the comparison.
 
 In an outcome set not every outcome shows in every run, and a finding must not depend on which did:
@@ -14,6 +17,9 @@ In an outcome set not every outcome shows in every run, and a finding must not d
   only the oracle has, at the place where it breaks, whatever else the subject did;
 - a subject's outcome that the oracle neither showed nor has on record: a difference, as above;
 - a shape that only the subject has, all its outcomes being the oracle's, seen or on record: `mirrored`.
+
+An outcome on record excuses the subject only where it holds no log probabilities: the record's digest does not say
+whether they are the oracle's, and without the oracle's own there is nothing to hold them against.
 
 No record is read here; `verdicts` does that.
 """
@@ -24,25 +30,33 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from parity.diff import first_difference
+from parity.diff import first_difference, logprob_differences, split
 from parity.finding import Attribution, Broken, Difference, Finding, Judged, Plays, Side
 from parity.fingerprint import OUTCOMES, Shape, broken_shape, difference_shape, stray_shape
 from parity.levels import PROPERTIES
+from parity.numerics import holds_logprobs
 from parity.observation import Observation, Serve, digest, plain
 from parity.outcomes import Outcomes, difference_of, outcomes
-from parity.scenario import Case
+from parity.scenario import Case, ServeScenario
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """A difference together with the two observations that it was found between.
-
-    `is_stray`: the subject's is none of the oracle's outcomes (else they differ in log probabilities only).
-    """
+    """A difference together with the two observations that it was found between."""
 
     difference: Difference
     oracle: Observation
     subject: Observation
-    is_stray: bool = False
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What the subject's outcomes have that the oracle's have not.
+
+    `stray` is the first outcome that is none of the oracle's, with its first difference; `logprobs` are the log
+    probabilities that differ apart from it, the first of each exchange.
+    """
+
+    stray: Compared | None
+    logprobs: tuple[Compared, ...]
 
 
 def judge(
@@ -68,11 +82,11 @@ def judge(
     left = outcomes(case, "oracle", oracle, {})
     usual = sorted(left.seen, key=lambda key: (-left.seen[key].count, key))
     right = outcomes(case, "subject", subject, {key: left.observations[key] for key in usual})
-    compared = _compare(left, right, known if is_set else frozenset())
+    found = _compare(left, right, known if is_set else frozenset(), is_set=is_set)
     find = _findings_of_sets if is_set else _findings
     return msgspec.structs.replace(
         base,
-        findings=find(case, left, right, compared, mirrors=mirrors),
+        findings=find(case, left, right, found, mirrors=mirrors),
         oracle_digest=left.digest,
         subject_digest=right.digest,
         oracle_outcomes=dict(left.seen) if is_set else {},
@@ -101,20 +115,20 @@ def _disagreement(side: Side, plays: Plays) -> str | None:
 
 
 def _findings(
-    case: Case, oracle: Outcomes, subject: Outcomes, compared: Compared | None, *, mirrors: bool
+    case: Case, oracle: Outcomes, subject: Outcomes, found: Comparison, *, mirrors: bool
 ) -> tuple[Finding, ...]:
     shared, alone = _split(case, oracle, subject)
-    found = [_mirrored(case, name, oracle, subject) for name in shared]
-    if compared is not None:
-        found += _differences(case, alone, compared, oracle, subject, mirrors=mirrors)
-    return tuple(found)
+    findings = [_mirrored(case, pair, oracle, subject) for pair in shared]
+    if found.stray is not None:
+        findings += _differences(case, alone, found.stray, oracle, subject, mirrors=mirrors)
+    return (*findings, *_logprobs(case, found, findings, oracle, subject, mirrors=mirrors))
 
 
 def _findings_of_sets(
-    case: Case, oracle: Outcomes, subject: Outcomes, compared: Compared | None, *, mirrors: bool
+    case: Case, oracle: Outcomes, subject: Outcomes, found: Comparison, *, mirrors: bool
 ) -> tuple[Finding, ...]:
-    """The same for outcome sets, where a property may be broken in several shapes: each is judged by itself."""
-    found: list[Finding] = []
+    """The same for outcome sets, where what only the oracle's outcomes break is told wherever the subject's are."""
+    findings: list[Finding] = []
     ours_alone: list[str] = []
     for name in PROPERTIES[case.scenario.level]:
         left, right = oracle.broken.get(name, {}), subject.broken.get(name, {})
@@ -122,18 +136,40 @@ def _findings_of_sets(
             other = right.get(line)
             whose: Attribution = "theirs" if other is None else "mirrored"
             value = None if other is None else other.value
-            found.append(_broken(case, whose, item, (item.value, value), oracle, subject))
+            findings.append(_broken(case, whose, item, (item.value, value), oracle, subject))
         strays = [item for line, item in right.items() if line not in left]
-        if compared is None:
-            found += [_broken(case, "mirrored", item, (None, item.value), oracle, subject) for item in strays]
+        if found.stray is None:
+            findings += [
+                _broken(case, "mirrored", item, (None, item.value), oracle, subject) for item in strays
+            ]
         elif strays:
             ours_alone.append(name)
-    if compared is not None and compared.is_stray:
-        found.append(_stray(case, ours_alone, compared, oracle, subject, mirrors=mirrors))
-    elif compared is not None:
-        alone: dict[Side, list[str]] = {"oracle": [], "subject": ours_alone}
-        found += _differences(case, alone, compared, oracle, subject, mirrors=mirrors)
-    return tuple(found)
+    if found.stray is not None and found.stray.difference.path == "":
+        findings.append(_difference(case, "harness", (), found.stray, oracle, subject))
+    elif found.stray is not None:
+        findings.append(_stray(case, ours_alone, found.stray, oracle, subject, mirrors=mirrors))
+    return (*findings, *_logprobs(case, found, findings, oracle, subject, mirrors=mirrors))
+
+
+def _logprobs(
+    case: Case,
+    found: Comparison,
+    told: Sequence[Finding],
+    oracle: Outcomes,
+    subject: Outcomes,
+    *,
+    mirrors: bool,
+) -> list[Finding]:
+    """Log probabilities that differ, each shape once, without those that the findings `told` say already."""
+    known = {finding.fingerprint for finding in told}
+    places = {finding.at for finding in told}
+    findings: list[Finding] = []
+    for compared in found.logprobs:
+        finding = _difference(case, "ours" if mirrors else "differs", (), compared, oracle, subject)
+        if finding.fingerprint not in known and finding.at not in places:
+            known.add(finding.fingerprint)
+            findings.append(finding)
+    return findings
 
 
 def _stray(
@@ -155,14 +191,24 @@ def _stray(
     return _finding(case, shape, at=OUTCOMES, values=values, sides=(oracle, subject))
 
 
-def _split(case: Case, oracle: Outcomes, subject: Outcomes) -> tuple[list[str], dict[Side, list[str]]]:
-    """The properties that both sides break, and those that each breaks alone, in the level's order."""
-    order = PROPERTIES[case.scenario.level]
-    shared = [name for name in order if name in oracle.broken and name in subject.broken]
-    sides: tuple[Outcomes, ...] = (oracle, subject)
-    alone: dict[Side, list[str]] = {
-        side.side: [name for name in order if name in side.broken and name not in shared] for side in sides
-    }
+def _split(
+    case: Case, oracle: Outcomes, subject: Outcomes
+) -> tuple[list[tuple[Broken, Broken]], dict[Side, list[str]]]:
+    """The breaks that both sides have, and the properties that each breaks alone, in the level's order."""
+    shared: list[tuple[Broken, Broken]] = []
+    alone: dict[Side, list[str]] = {"oracle": [], "subject": []}
+    for name in PROPERTIES[case.scenario.level]:
+        left, right = oracle.broken.get(name, {}), subject.broken.get(name, {})
+        if not isinstance(case.scenario, ServeScenario) and left and right:
+            shared += zip(
+                left.values(), right.values(), strict=True
+            )  # a property breaks once at these levels
+            continue
+        shared += [(item, right[line]) for line, item in left.items() if line in right]
+        if left.keys() - right.keys():
+            alone["oracle"].append(name)
+        if right.keys() - left.keys():
+            alone["subject"].append(name)
     return shared, alone
 
 
@@ -197,25 +243,34 @@ def _attributions(
     return told
 
 
-def _compare(oracle: Outcomes, subject: Outcomes, known: frozenset[str]) -> Compared | None:
-    """The difference of the first subject outcome that is none of the oracle's, to the one it should be or the usual.
+def _compare(oracle: Outcomes, subject: Outcomes, known: frozenset[str], *, is_set: bool) -> Comparison:
+    """The subject's outcomes against those that they should be, or against the usual one.
 
-    Null where the subject's outcome set lies within the oracle's, or what is `known` of it. Equal digests leave log
-    probabilities to be compared. A path of "" means that the digests differ and the walk found nothing.
+    A path of "" means that the digests differ and the walk found nothing. Of a set's stray outcome the log
+    probabilities are not asked: which of the oracle's to hold them against is chance.
     """
+    stray: Compared | None = None
+    logprobs: list[Compared] = []
     for key, observation in subject.observations.items():
         is_seen = key in oracle.observations
-        if is_seen and not isinstance(observation, Serve):
+        if not is_seen and key in known and not holds_logprobs(plain(observation)):
             continue
         reference = oracle.observations[key if is_seen else oracle.usual]
-        difference = first_difference(plain(reference), plain(observation))
-        if is_seen and difference is None:
-            continue
-        if not is_seen and key in known:
-            continue
-        found = difference or Difference("", oracle.usual, key, "differs")
-        return Compared(found, reference, observation, is_stray=difference is not None and not is_seen)
-    return None
+        if not is_seen and stray is None:
+            difference = first_difference(plain(reference), plain(observation))
+            found = difference or Difference("", oracle.usual, key, "differs")
+            stray = Compared(found, reference, observation)
+        if isinstance(observation, Serve) and (is_seen or not is_set):
+            logprobs += _first_logprobs(reference, observation)
+    return Comparison(stray, tuple(logprobs))
+
+
+def _first_logprobs(oracle: Observation, subject: Observation) -> list[Compared]:
+    """The first log probability of each exchange that is not the oracle's."""
+    first: dict[object, Difference] = {}
+    for difference in logprob_differences(plain(oracle), plain(subject)):
+        first.setdefault(split(difference.path)[:2], difference)
+    return [Compared(difference, oracle, subject) for difference in first.values()]
 
 
 def _difference(
@@ -237,8 +292,8 @@ def _difference(
     )
 
 
-def _mirrored(case: Case, name: str, oracle: Outcomes, subject: Outcomes) -> Finding:
-    (left,), (right,) = oracle.broken[name].values(), subject.broken[name].values()
+def _mirrored(case: Case, pair: tuple[Broken, Broken], oracle: Outcomes, subject: Outcomes) -> Finding:
+    left, right = pair
     shape = broken_shape(case.scenario.level, "mirrored", left, right)
     return _finding(case, shape, at=left.at, values=(left.value, right.value), sides=(oracle, subject))
 

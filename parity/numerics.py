@@ -3,10 +3,13 @@
 Both sides compute in float32, in another order of additions: their log probabilities differ in the last digits,
 and everything that is made of them (tokens, texts, counts) does not. The rule goes by key, so that a level whose
 observations have no such key stays exact.
+
+A walk (`diff`) and a digest must agree on what is equal: both ask `is_log_probability`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from parity.scenario import Json
@@ -20,33 +23,40 @@ _COUNTED = frozenset({"bytes", "rank", "text_offset"})  # integers beside the lo
 def is_near(path: Sequence[str | int], oracle: float, subject: float) -> bool:
     """Whether two numbers at this place are the same.
 
-    Below one of KEYS: within TOLERANCE. Elsewhere: equal, and both integers or neither (a client that expects 3 may
-    not read 3.0).
+    Log probabilities: within TOLERANCE. Elsewhere: equal as they are written, so that 3, 3.0, 0.0 and -0.0 are
+    four numbers (a client that expects 3 may not read 3.0).
     """
-    if KEYS.isdisjoint(path):
-        return oracle == subject and type(oracle) is type(subject)
-    return abs(oracle - subject) <= TOLERANCE
+    if is_log_probability(path, oracle) and is_log_probability(path, subject):
+        return abs(oracle - subject) <= TOLERANCE
+    if type(oracle) is not type(subject) or oracle != subject:
+        return False
+    return math.copysign(1, oracle) == math.copysign(1, subject)
+
+
+def is_log_probability(path: Sequence[str | int], value: Json) -> bool:
+    """Whether this is a number below one of KEYS, and no integer of those that are counted beside them.
+
+    A token may be called `rank`, and its log probability is no integer.
+    """
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or KEYS.isdisjoint(path):
+        return False
+    name = next((key for key in reversed(path) if isinstance(key, str)), None)
+    return not (name in _COUNTED and isinstance(value, int))
 
 
 def without_logprobs(value: Json) -> Json:
     """The value with MARKER for each log probability, so that its digest does not depend on their last digits."""
-    return _blank(value, below=False)
+    return _blank((), value)
 
 
-def _blank(value: Json, *, below: bool) -> Json:
+def holds_logprobs(value: Json) -> bool:
+    """Whether anything in it is left to the tolerance, so that its digest does not tell it."""
+    return bool(without_logprobs(value) != value)
+
+
+def _blank(path: tuple[str | int, ...], value: Json) -> Json:
     if isinstance(value, dict):
-        return {
-            key: item if key in _COUNTED and _is_counts(item) else _blank(item, below=below or key in KEYS)
-            for key, item in value.items()
-        }
+        return {key: _blank((*path, key), item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_blank(item, below=below) for item in value]
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return MARKER if below and is_number else value
-
-
-def _is_counts(value: Json) -> bool:
-    """Integers only: a token may be called `rank`, and its log probability is no integer."""
-    return isinstance(value, int) or (
-        isinstance(value, list) and all(isinstance(item, int) for item in value)
-    )
+        return [_blank((*path, index), item) for index, item in enumerate(value)]
+    return MARKER if is_log_probability(path, value) else value

@@ -22,16 +22,19 @@ NULL_BLOCK = 0
 def broken_properties(
     scenario: AnyScenario, observation: Observation, *, waived: Collection[str] = ()
 ) -> tuple[Broken, ...]:
-    """The properties of the scenario's level that the observation breaks, in the level's order, without the waived ones."""
-    found: list[Broken | None]
+    """The breaks of the level's properties in this observation, in the level's order, without the waived ones.
+
+    At level serve a property may be broken in several places, and each is told; elsewhere only the first is.
+    """
     if isinstance(scenario, ServeScenario):
         if not isinstance(observation, Serve):
             raise TypeError(f"{scenario.id} is served, and its observation is {type(observation).__name__}")
         served = serve_properties.CHECKS.items()
-        found = [check(scenario, observation) for name, check in served if name not in waived]
-    else:
-        checks = CHECKS[scenario.level].items()
-        found = [check(scenario, observation) for name, check in checks if name not in waived]
+        return tuple(
+            broken for name, check in served if name not in waived for broken in check(scenario, observation)
+        )
+    checks = CHECKS[scenario.level].items()
+    found = [check(scenario, observation) for name, check in checks if name not in waived]
     return tuple(broken for broken in found if broken is not None)
 
 

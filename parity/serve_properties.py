@@ -1,6 +1,7 @@
 """The promises of a server, on each side taken alone: what a client and an operator may rely on whoever serves.
 
-Each is a pure function of the script and of what came of it. The names are `parity.levels.PROPERTIES`.
+Each is a pure function of the script and of what came of it, and gives every break: one exchange's break must not
+hide another's. Breaks of one shape are one finding (`outcomes`). The names are `parity.levels.PROPERTIES`.
 """
 
 from __future__ import annotations
@@ -13,31 +14,31 @@ from parity import serve_shapes
 from parity.finding import Broken
 from parity.observation import Answer, Serve
 from parity.scenario import Exchange, Exit, Json, ServeScenario
+from parity.serve.canonical import CHOICES, DONE
 from parity.serve_usage import miscount
 
-Check = Callable[[ServeScenario, Serve], Broken | None]
-DONE = "[DONE]"
-CHOICES = (
-    "frames of choices"  # the mark in `Stream.rest` where choices went on after a frame that belongs to none
-)
+Check = Callable[[ServeScenario, Serve], Iterator[Broken]]
 
 
-def answers(scenario: ServeScenario, observation: Serve) -> Broken | None:
-    """Every exchange whose client stayed gets a whole answer; nobody is refused before the server was told to end."""
+def answers(scenario: ServeScenario, observation: Serve) -> Iterator[Broken]:
+    """Every exchange whose client stayed gets a whole answer; nobody is refused before the server was told to end.
+
+    A server that refuses while nothing told it to end is no play at all (`parity/serve/player.py`), unless the
+    script looks at that exchange only after its signal.
+    """
     for index, exchange, answer in _exchanges(scenario, observation):
         is_broken = answer.ending in ("silent", "unanswered", "broken")
         if answer.ending == "refused":
             is_broken = not serve_shapes.signalled_before(scenario, exchange.id)
         if is_broken:
             at = f"exchanges[{index}].ending"
-            return _exchange_break("answers", at, answer.ending, scenario, observation, (exchange, answer))
-    return None
+            yield _exchange_break("answers", at, answer.ending, scenario, observation, (exchange, answer))
 
 
-def exits_on_signal(scenario: ServeScenario, observation: Serve) -> Broken | None:
+def exits_on_signal(scenario: ServeScenario, observation: Serve) -> Iterator[Broken]:
     """Where the script waits for the end, the process ends in that time and leaves no process behind."""
     if not any(isinstance(action, Exit) for action in scenario.script):
-        return None
+        return
     ended = observation.ended
     at: str
     value: Json
@@ -48,21 +49,19 @@ def exits_on_signal(scenario: ServeScenario, observation: Serve) -> Broken | Non
     elif ended.orphans:
         at, value = "ended.orphans", ended.orphans
     else:
-        return None
+        return
     event = serve_shapes.end_event(ended)
-    return _whole_break("exits-on-signal", at, value, event, scenario, observation)
+    yield _whole_break("exits-on-signal", at, value, event, scenario, observation)
 
 
-def health_tells_the_truth(scenario: ServeScenario, observation: Serve) -> Broken | None:
+def health_tells_the_truth(scenario: ServeScenario, observation: Serve) -> Iterator[Broken]:
     """While nobody told the server to end, `/health` says 200 whenever it is asked: the process serves."""
-    if all(status == 200 for status in observation.health):
-        return None
-    return _whole_break(
-        "health-tells-the-truth", "health", observation.health, "health", scenario, observation
-    )
+    if any(status != 200 for status in observation.health):
+        name = "health-tells-the-truth"
+        yield _whole_break(name, "health", observation.health, "health", scenario, observation)
 
 
-def stream_is_well_formed(scenario: ServeScenario, observation: Serve) -> Broken | None:
+def stream_is_well_formed(scenario: ServeScenario, observation: Serve) -> Iterator[Broken]:
     """A whole stream: each choice ends with its one finish, `[DONE]` ends the stream, every frame is a JSON object.
 
     Where an error frame tells why, choices may lack their finish; `[DONE]` is due all the same. Comments are
@@ -73,13 +72,12 @@ def stream_is_well_formed(scenario: ServeScenario, observation: Serve) -> Broken
             found = _malformed(answer)
             if found is not None:
                 at, value = f"exchanges[{index}].stream.{found[0]}", found[1]
-                return _exchange_break(
+                yield _exchange_break(
                     "stream-is-well-formed", at, value, scenario, observation, (exchange, answer)
                 )
-    return None
 
 
-def usage_adds_up(scenario: ServeScenario, observation: Serve) -> Broken | None:
+def usage_adds_up(scenario: ServeScenario, observation: Serve) -> Iterator[Broken]:
     """What is billed is what came: total = prompt + completion, and completion = the tokens that a client can count."""
     for index, exchange, answer in _exchanges(scenario, observation):
         if answer.ending != "answered" or answer.status != 200:
@@ -87,21 +85,20 @@ def usage_adds_up(scenario: ServeScenario, observation: Serve) -> Broken | None:
         found = miscount(exchange, answer)
         if found is not None:
             at, value = f"exchanges[{index}].{found[0]}", found[1]
-            return _exchange_break("usage-adds-up", at, value, scenario, observation, (exchange, answer))
-    return None
+            yield _exchange_break("usage-adds-up", at, value, scenario, observation, (exchange, answer))
 
 
-def frees_after_disconnect(scenario: ServeScenario, observation: Serve) -> Broken | None:
+def frees_after_disconnect(scenario: ServeScenario, observation: Serve) -> Iterator[Broken]:
     """Once every client has ended or left, nothing runs, nothing waits and no block is held."""
     after = observation.after
     if after is None:
-        return None
+        return
     for name in msgspec.structs.fields(after):
         value = getattr(after, name.name)
         if value:
             at = f"after.{name.name}"
-            return _whole_break("frees-after-disconnect", at, value, "after", scenario, observation)
-    return None
+            yield _whole_break("frees-after-disconnect", at, value, "after", scenario, observation)
+            return
 
 
 def _is_whole_stream(answer: Answer) -> bool:

@@ -13,19 +13,21 @@ import msgspec
 
 from parity.observation import Answer
 from parity.scenario import Exchange, Json
+from parity.serve.normalise import CUT
+from parity.serve_shapes import role_of
 
 Object = dict[str, Any]
 IMPOSSIBLE = ("decreasing", "unequal")  # what `Stream.usage` says of usages that contradict each other
-ENDPOINTS = ("/v1/completions", "/v1/chat/completions")
+ROLES = ("completions", "chat")  # the endpoints that count so; others count under other names
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
 def miscount(exchange: Exchange, answer: Answer) -> tuple[str, Json] | None:
     """Where the usage does not add up and what stands there; null where it does, or where there is none.
 
-    Only of ENDPOINTS: others count under other names.
+    Only of ROLES.
     """
-    if exchange.path.partition("?")[0] not in ENDPOINTS:
+    if role_of(exchange) not in ROLES:
         return None
     if answer.stream is not None and answer.stream.usage in IMPOSSIBLE:
         return "stream.usage", answer.stream.usage
@@ -33,10 +35,10 @@ def miscount(exchange: Exchange, answer: Answer) -> tuple[str, Json] | None:
     if found is None:
         return None
     at, usage = found
-    if any(isinstance(usage.get(name), str) for name in _COUNTS):
+    if any(usage.get(name) == CUT for name in _COUNTS):
         return None  # the player left out what is a matter of time
     counts = [usage.get(name) for name in _COUNTS]
-    if not all(isinstance(count, int) for count in counts):
+    if not all(type(count) is int for count in counts):
         return at, usage
     prompt, completion, total = (int(count) for count in counts if count is not None)
     if total != prompt + completion:

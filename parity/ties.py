@@ -4,10 +4,13 @@
 oracle's words from there on. What it takes over is exactly this, and all else is left as it is:
 
 tie       Both choices list their tokens with log probabilities and with alternatives. Token k is the first that
-          differs; of the oracle's alternatives at k the two best are less than GAP apart, its own token is within
-          GAP of the best, and so is the subject's, or else all that are listed are (then the subject's may be one
-          more that was not). Then tokens, ids, log probabilities and text from k on, `finish_reason`,
-          `stop_reason`, and every usage of the exchange are the oracle's.
+          differs. What led to it is the same on both sides, so both lists of alternatives at k have to agree
+          within the tolerance of `numerics`, rank by rank and token by token, those that are as good as the best
+          among each other; the oracle's two best are less than GAP apart, and both tokens as good as the best
+          (within GAP of it; the subject's, by its own account, within the tolerance more). Then tokens, ids, log
+          probabilities and text from k on are the oracle's, and of the end what `tied_ends` lets follow from it.
+          No tie where the number of tokens could not follow from one, or where tokens are named by their ids, so
+          that nobody can tell how much text stood before k.
 exchange  At a place where both chose the same token, the alternatives are as many, agree rank by rank within the
           tolerance of `numerics`, each that both list has the same value within it, and each that only one lists is
           within it of the lowest that the other lists. Then they are the oracle's.
@@ -16,7 +19,6 @@ exchange  At a place where both chose the same token, the alternatives are as ma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -24,9 +26,19 @@ from parity.finding import Tie
 from parity.numerics import TOLERANCE
 from parity.observation import Answer, Choice, Serve, Stream
 from parity.scenario import Json
+from parity.tied_ends import may_last, reasons_of, usage_of
 from parity.token_lists import Object, Place, TokenList, token_list, with_tokens
 
 GAP = 1e-3
+_BY_ID = "token_id:"  # how a token is named where a request asks for ids
+
+
+class _Tied(msgspec.Struct, frozen=True):
+    """A tie of one choice: its position, the oracle's gap, and by how many tokens the subject went on longer."""
+
+    position: int
+    gap: float
+    longer: int
 
 
 def settle(oracle: Serve, subject: Serve) -> tuple[Serve, list[Tie]]:
@@ -49,45 +61,46 @@ def _settle_answer(oracle: Answer, subject: Answer) -> tuple[Answer, list[Tie]]:
     left, right = _choices(oracle.body), _choices(subject.body)
     if left is None or right is None or len(left) != len(right):
         return subject, []
-    choices, ties = [], []
+    choices, ties, longer = [], [], 0
     for index, (theirs, ours) in enumerate(zip(left, right, strict=True)):
-        choice, tie = _settle_choice(theirs, ours)
+        choice, tied = _settle_choice(theirs, ours)
         choices.append(choice)
-        if tie is not None:
-            ties.append(Tie(subject.id, index, *tie))
+        if tied is not None:
+            ties.append(Tie(subject.id, index, tied.position, tied.gap))
+            longer += tied.longer
     body = {**subject.body, "choices": choices}
-    return msgspec.structs.replace(subject, body=_usage_of(oracle.body, body) if ties else body), ties
+    return msgspec.structs.replace(subject, body=usage_of(body, longer) if ties else body), ties
 
 
 def _settle_stream(theirs: Stream, ours: Stream, exchange: str) -> tuple[Stream, list[Tie]]:
     if [choice.index for choice in theirs.choices] != [choice.index for choice in ours.choices]:
         return ours, []
-    choices, ties = [], []
+    choices, ties, longer = [], [], 0
     for left, right in zip(theirs.choices, ours.choices, strict=True):
-        choice, tie = _settle_joined(left, right)
+        choice, tied = _settle_joined(left, right)
         choices.append(choice)
-        if tie is not None:
-            ties.append(Tie(exchange, left.index, *tie))
-    rest = ours.rest
-    if ties and len(theirs.rest) == len(ours.rest):
-        rest = [_usage_of(left, right) for left, right in zip(theirs.rest, ours.rest, strict=True)]
+        if tied is not None:
+            ties.append(Tie(exchange, left.index, tied.position, tied.gap))
+            longer += tied.longer
+    rest = [usage_of(entry, longer) for entry in ours.rest] if ties else ours.rest
     return msgspec.structs.replace(ours, choices=choices, rest=rest), ties
 
 
-def _settle_joined(oracle: Choice, subject: Choice) -> tuple[Choice, tuple[int, float] | None]:
+def _settle_joined(oracle: Choice, subject: Choice) -> tuple[Choice, _Tied | None]:
     if not isinstance(oracle.joined, dict) or not isinstance(subject.joined, dict):
         return subject, None
-    joined, tie = _settle_choice(oracle.joined, subject.joined)
+    joined, tied = _settle_choice(oracle.joined, subject.joined)
     finish = subject.finish
-    if tie is not None:
+    if tied is not None:
         if "frame" in joined:
-            joined = {**joined, "frame": _usage_of(oracle.joined.get("frame"), joined["frame"])}
-        finish = _reasons_of(oracle.finish, finish)
-    return msgspec.structs.replace(subject, joined=joined, finish=finish), tie
+            frame = usage_of(joined["frame"], tied.longer)
+            joined = {**joined, "frame": frame}
+        finish = reasons_of(oracle.finish, finish)
+    return msgspec.structs.replace(subject, joined=joined, finish=finish), tied
 
 
-def _settle_choice(oracle: Object, subject: Object) -> tuple[Object, tuple[int, float] | None]:
-    """One choice, of a body or a stream, with the position and the gap of its tie."""
+def _settle_choice(oracle: Object, subject: Object) -> tuple[Object, _Tied | None]:
+    """One choice, of a body or a stream, and its tie."""
     left, right = token_list(oracle), token_list(subject)
     if left is None or right is None or left.kind != right.kind:
         return subject, None
@@ -98,9 +111,10 @@ def _settle_choice(oracle: Object, subject: Object) -> tuple[Object, tuple[int, 
         places.append(exchanged(theirs, ours))
     at = len(places)
     gap = _tie_at(left, right, at)
-    if gap is None:
+    longer = len(right.places) - len(left.places)
+    if gap is None or not may_last(oracle, subject, longer):
         return with_tokens(subject, right, [*places, *right.places[at:]]), None
-    return _followed(oracle, subject, left, right, places), (at, gap)
+    return _followed(oracle, subject, left, right, places), _Tied(at, gap, longer)
 
 
 def exchanged(oracle: Place, subject: Place) -> Place:
@@ -141,16 +155,42 @@ def _tie_at(oracle: TokenList, subject: TokenList, at: int) -> float | None:
     """The oracle's gap where both go on with another token and its own alternatives do not decide; else null."""
     if at >= len(oracle.places) or at >= len(subject.places):
         return None
-    alternatives = dict(oracle.places[at].alternatives)
-    if len(alternatives) < 2 or len(subject.places[at].alternatives) < 2:
+    if any(place.text.startswith(_BY_ID) for place in oracle.places[:at]):
         return None
-    best, second, *_ = sorted(alternatives.values(), reverse=True)
-    chosen, other = (alternatives.get(place.places[at].token) for place in (oracle, subject))
-    if best - second >= GAP or chosen is None or best - chosen >= GAP:
+    theirs, ours = oracle.places[at], subject.places[at]
+    if min(len(theirs.alternatives), len(ours.alternatives)) < 2 or set(theirs.raw) != set(ours.raw):
         return None
-    if other is None:
-        other = min(alternatives.values())
-    return best - second if best - other < GAP else None
+    best, second, *_ = _ranked(theirs.alternatives)
+    if best - second >= GAP or not _is_best(theirs, best - GAP) or not _is_best(ours, best - GAP - TOLERANCE):
+        return None
+    return best - second if _agree(theirs.alternatives, ours.alternatives, best) else None
+
+
+def _is_best(place: Place, least: float) -> bool:
+    """Whether the place's own token has more than `least`, wherever its value stands."""
+    values = [place.value, dict(place.alternatives).get(place.token, place.value)]
+    return all(value is not None and value > least for value in values)
+
+
+def _agree(oracle: Sequence[tuple[str, float]], subject: Sequence[tuple[str, float]], best: float) -> bool:
+    """Whether two lists of alternatives are of one distribution whose best are not told apart.
+
+    Each has the most likely tokens, and its own token where that is none of them: so one may have one more. One
+    token at least is in both, or the lists speak of other tokens altogether.
+    """
+    lists = (dict(oracle), dict(subject))
+    if abs(len(oracle) - len(subject)) > 1 or lists[0].keys().isdisjoint(lists[1]):
+        return False
+    ranks = zip(_ranked(oracle), _ranked(subject), strict=False)
+    if any(abs(left - right) > TOLERANCE for left, right in ranks):
+        return False
+    for values, others in (lists, lists[::-1]):
+        lowest = min(others.values())
+        for token, value in values.items():
+            other = others.get(token, lowest)
+            if abs(value - other) > TOLERANCE and min(value, other) <= best - GAP - TOLERANCE:
+                return False
+    return True
 
 
 def _followed(
@@ -159,7 +199,7 @@ def _followed(
     """The subject's choice with the oracle's words from the tie on."""
     at = len(places)
     taken = with_tokens(subject, right, [*places, *left.places[at:]])
-    taken = _reasons_of(oracle, taken)
+    taken = reasons_of(oracle, taken)
     said = "".join(place.text for place in places)
     for keys in (("text",), ("message", "content"), ("delta", "content")):
         theirs, ours = _get(oracle, keys), _get(taken, keys)
@@ -167,7 +207,8 @@ def _followed(
             length = _common(theirs, said)
             taken = _put(taken, keys, ours[:length] + theirs[length:])
     ids, own = oracle.get("token_ids"), taken.get("token_ids")
-    if isinstance(ids, list) and isinstance(own, list):
+    longer = len(right.places) - len(left.places)
+    if isinstance(ids, list) and isinstance(own, list) and len(own) - len(ids) == longer:
         kept = max(0, at - (len(left.places) - len(ids)))  # an echoed prompt has tokens and no ids
         taken = {**taken, "token_ids": [*own[:kept], *ids[kept:]]}
     return taken
@@ -186,23 +227,6 @@ def _choices(body: Json) -> list[Object] | None:
     if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         return None
     return choices
-
-
-def _usage_of(oracle: Json, subject: Json) -> Any:
-    """`subject` with the oracle's usage, where both have one."""
-    if not isinstance(oracle, dict) or not isinstance(subject, dict):
-        return subject
-    if oracle.get("usage") is None or subject.get("usage") is None:
-        return subject
-    return {**subject, "usage": oracle["usage"]}
-
-
-def _reasons_of(oracle: Json, subject: Json) -> Any:
-    """`subject` with the oracle's reasons for its end, of those keys that both have."""
-    if not isinstance(oracle, dict) or not isinstance(subject, dict):
-        return subject
-    shared = [key for key in ("finish_reason", "stop_reason") if key in oracle and key in subject]
-    return {**subject, **{key: oracle[key] for key in shared}}
 
 
 def _get(choice: Object, keys: tuple[str, ...]) -> Json:

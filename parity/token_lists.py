@@ -18,13 +18,14 @@ _COMPLETION_LISTS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 
 
 class Place(msgspec.Struct, frozen=True):
-    """One token: its name, its text, the alternatives (name, log probability), and the JSON that it stands in.
+    """One token: its name, its text, its log probability, the alternatives, and the JSON that it stands in.
 
-    Names tell tokens apart as far as the answer does: by text in completions, by bytes in chat.
+    Alternatives are (name, log probability). Names tell tokens apart as far as the answer does: by text in completions, by bytes in chat.
     """
 
     token: str
     text: str
+    value: float | None
     alternatives: tuple[tuple[str, float], ...]
     raw: Object
 
@@ -44,6 +45,19 @@ def token_list(choice: Object) -> TokenList | None:
     if isinstance(logprobs.get("content"), list):
         return _of_chat(logprobs["content"])
     return None
+
+
+def shared_start(oracle: Object, subject: Object) -> tuple[Object, Object]:
+    """Two choices as far as they list the same tokens; as they are where both do, or where one lists none."""
+    left, right = token_list(oracle), token_list(subject)
+    if left is None or right is None or left.kind != right.kind:
+        return oracle, subject
+    number = 0
+    for theirs, ours in zip(left.places, right.places, strict=False):
+        if theirs.token != ours.token:
+            break
+        number += 1
+    return with_tokens(oracle, left, left.places[:number]), with_tokens(subject, right, right.places[:number])
 
 
 def with_tokens(choice: Object, tokens: TokenList, places: Sequence[Place]) -> Object:
@@ -71,7 +85,9 @@ def _of_completion(logprobs: Object) -> TokenList | None:
         raw = {key: values[index] for key, values in lists.items()}
         top = raw.get("top_logprobs")
         alternatives = tuple(top.items()) if isinstance(top, dict) and _are_numbers(top.values()) else ()
-        places.append(Place(token, token, alternatives, raw))
+        values = [raw.get("token_logprobs")]
+        value = values[0] if _are_numbers(values) else None
+        places.append(Place(token, token, value, alternatives, raw))
     return TokenList("completions", tuple(places))
 
 
@@ -83,7 +99,7 @@ def _of_chat(content: list[Json]) -> TokenList | None:
         top = entry.get("top_logprobs")
         known = isinstance(top, list) and all(_is_token(item) for item in top)
         alternatives = tuple((_name(item), item["logprob"]) for item in top) if known else ()
-        places.append(Place(_name(entry), entry["token"], alternatives, entry))
+        places.append(Place(_name(entry), entry["token"], entry["logprob"], alternatives, entry))
     return TokenList("chat", tuple(places))
 
 

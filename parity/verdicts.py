@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from parity import numerics
+from parity.diff import first_difference, split
 from parity.errors import ExitCode
 from parity.finding import Decided, Finding, Judged, Outcome, RecordVerdict, ScenarioResult, Verdict, worst
 from parity.records.match import Book, Claim, entry_claim
@@ -155,7 +157,19 @@ def _why_changed(claim: Claim, finding: Finding, judged: Judged) -> str | None:
         return f"an outcome of the {' and of the '.join(moved)} is not on record"
     if moved:
         return f"the whole observation of the {' and of the '.join(moved)} is no longer the recorded one"
+    if claim.is_difference and _moved_within_digest(claim, finding):
+        return f"the log probabilities were recorded as {json.dumps(claim.oracle)} and {json.dumps(claim.subject)}"
     return None
+
+
+def _moved_within_digest(claim: Claim, finding: Finding) -> bool:
+    """Whether log probabilities differ elsewhere or otherwise than recorded: no digest holds them."""
+    path = split(claim.at)
+    if numerics.KEYS.isdisjoint(path):
+        return False
+    pairs = ((claim.oracle, finding.oracle), (claim.subject, finding.subject))
+    are_near = all(first_difference(recorded, seen, path) is None for recorded, seen in pairs)
+    return claim.at != finding.at or not are_near
 
 
 def _covered(finding: Finding, record: Record, context: Context) -> Decided:
@@ -198,7 +212,7 @@ def _missing(judged: Judged, book: Book, context: Context) -> list[Decided]:
     for claim in book.claims(judged.id):
         if not claim.required or (claim.fingerprint, not claim.is_difference) in shown:
             continue
-        if claim.has_outcomes:
+        if claim.has_outcomes and judged.oracle_outcomes:
             missing.append(_stayed_away(claim, judged, context))
         else:
             missing.append(_gone(claim, judged, differs=differs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import msgspec
 
 from parity.errors import UsageError
 from parity.finding import Decided, Finding, Seen, Verdict
+from parity.numerics import holds_logprobs
 from parity.records.anchors import USUAL, folder_of, source_digest
 from parity.records.record import Anchor, Diverging, Exemplar, Front, OracleRef, Recorded, Stamp, in_words
 from parity.records.rules import PLACEHOLDER
@@ -33,10 +35,20 @@ class Measured(msgspec.Struct, frozen=True):
             raise UsageError(f"the run was made under {' and '.join(chosen)}; a record has one policy")
         return chosen[0] if chosen else None
 
+    @property
+    def stamp(self) -> str:
+        """What tells this run's plays of the scenario from any other's: what was seen, and the seconds that it took."""
+        sides = msgspec.json.encode((self.line.oracle, self.line.subject), order="sorted")
+        return hashlib.sha256(sides).hexdigest()[:16]
+
     def exemplar(self, before: Exemplar | None = None) -> Exemplar:
-        """What was measured; the rates of an entry `before` of the same scenario are carried on."""
+        """What was measured; the rates of an entry `before` of the same scenario are carried on.
+
+        Raises UsageError where those rates have this run's plays already, or hold what no digest tells.
+        """
         finding = self.finding
         known = None if before is None or before.scenario_hash != self.line.scenario_hash else before
+        runs = self._runs(known) if finding.oracle_outcomes or finding.subject_outcomes else []
         is_difference = finding.attribution != "mirrored"
         return Exemplar(
             scenario=self.line.id,
@@ -52,10 +64,33 @@ class Measured(msgspec.Struct, frozen=True):
             subject_outcomes=_rates(
                 finding.subject_outcomes, in_words(known.subject_outcomes) if known else {}
             ),
+            runs=runs,
         )
 
+    def _runs(self, known: Exemplar | None) -> list[str]:
+        """The stamps of the runs in the rates, this one's added."""
+        before = known.runs if known else []
+        if self.stamp in before:
+            raise UsageError(
+                f"{self.line.id}: the plays of this run are in the rates already",
+                hint="play it again, and take up that run",
+            )
+        observations = [*self.line.oracle.observations, *self.line.subject.observations]
+        if any(holds_logprobs(observation) for observation in observations):
+            raise UsageError(
+                f"{self.line.id} has outcomes, and answers with log probabilities, which no record of outcomes holds",
+                hint="ask for them in a scenario without `outcomes`",
+            )
+        return [*before, self.stamp]
+
     def diverging(self) -> Diverging:
+        """What was measured under the policy. Raises UsageError for a scenario with outcomes, whose every play may differ."""
         finding = self.finding
+        if finding.oracle_outcomes or finding.subject_outcomes:
+            raise UsageError(
+                f"{self.line.id} has outcomes; what a policy yields is recorded of one outcome, and replayed",
+                hint="take it from a scenario without `outcomes`",
+            )
         return Diverging(
             scenario=self.line.id,
             scenario_hash=self.line.scenario_hash,

@@ -52,7 +52,8 @@ class Exemplar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
     `fingerprint` may be left out where the record has one only. Both digests, over the whole
     observations, are required of a difference. The outcomes by digest belong to a scenario that says
-    `outcomes`; `[seen, plays]` is the short form of one without words.
+    `outcomes`; `[seen, plays]` is the short form of one without words. `runs` are the stamps of the runs
+    whose plays are in the rates.
     """
 
     scenario: str
@@ -66,6 +67,7 @@ class Exemplar(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     subject_digest: str | None = None
     oracle_outcomes: dict[str, Recorded | tuple[int, int]] = {}
     subject_outcomes: dict[str, Recorded | tuple[int, int]] = {}
+    runs: list[str] = []
 
 
 class Diverging(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

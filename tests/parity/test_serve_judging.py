@@ -92,6 +92,109 @@ def test_a_wedge_on_both_sides_is_mirrored() -> None:
     assert found.shape == "serve|mirrored|silent|exchanges[*].ending|broken|completions|-|answers"
 
 
+THREE_SENT = (send("a"), send("b"), send("c"))
+
+
+def test_what_both_sides_break_in_several_ways_is_a_finding_for_each() -> None:
+    both = serve(lost("silent", "a"), lost("broken", "b"), lost("unanswered", "c"))
+
+    judged = judge(case(*THREE_SENT), plays(both), plays(both))
+
+    assert [(item.attribution, item.property, item.at, item.oracle) for item in judged.findings] == [
+        ("mirrored", "answers", "exchanges[1].ending", "broken"),
+        ("mirrored", "answers", "exchanges[0].ending", "silent"),
+        ("mirrored", "answers", "exchanges[2].ending", "unanswered"),
+    ]
+
+
+def test_the_same_break_of_several_exchanges_is_one_finding() -> None:
+    both = serve(lost("silent", "a"), answer(None, "b"), lost("silent", "c"))
+
+    assert brief(judge(case(*THREE_SENT), plays(both), plays(both))) == [
+        ("mirrored", "answers", "exchanges[0].ending")
+    ]
+
+
+def test_a_break_that_only_one_side_has_is_that_sides_beside_a_mirrored_one() -> None:
+    oracle = serve(lost("silent", "a"), answer(None, "b"), answer(None, "c"))
+    subject = serve(lost("silent", "a"), lost("broken", "b"), answer(None, "c"))
+
+    assert brief(judge(case(*THREE_SENT), plays(oracle), plays(subject))) == [
+        ("mirrored", "answers", "exchanges[0].ending"),
+        ("ours", "answers", "exchanges[1].ending"),
+    ]
+    assert brief(judge(case(*THREE_SENT), plays(subject), plays(oracle))) == [
+        ("mirrored", "answers", "exchanges[0].ending"),
+        ("theirs", "answers", "exchanges[1].ending"),
+    ]
+
+
+def test_sides_that_lose_an_answer_in_different_ways_mirror_nothing() -> None:
+    assert brief(judge(case(), plays(serve(lost("silent"))), plays(serve(lost("broken"))))) == [
+        ("ours", "answers", "exchanges[0].ending"),
+        ("theirs", "answers", "exchanges[0].ending"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("oracle", "subject"), [({"x": 0.0}, {"x": -0.0}), ({"x": 3}, {"x": 3.0}), ({"x": 1}, {"x": True})]
+)
+def test_a_number_that_is_written_otherwise_is_a_difference_of_the_subjects(
+    oracle: Any, subject: Any
+) -> None:
+    assert brief(judge(case(), plays(serve(answer(oracle))), plays(serve(answer(subject))))) == [
+        ("ours", None, "exchanges[0].body.x")
+    ]
+
+
+def test_a_text_offset_that_is_no_integer_is_a_difference_of_the_subjects() -> None:
+    offsets = [{"logprobs": {"text_offset": offset}} for offset in ([0], [0.0])]
+
+    assert brief(judge(case(), *(plays(serve(answer(body))) for body in offsets))) == [
+        ("ours", None, "exchanges[0].body.logprobs.text_offset[0]")
+    ]
+
+
+# Log probabilities behind a difference.
+
+
+def refused_and_told(status: int, shift: float = 0.0, chat_shift: float = 0.0) -> Serve:
+    """A refusal, then a completion and a chat with log probabilities."""
+    told = completion(choice(listed((">", -1.0 + shift, {" t": -2.0})), ">"), tokens=1)
+    content = [{"token": ">", "logprob": -1.0 + chat_shift, "bytes": [62], "top_logprobs": []}]
+    said = {"choices": [{"index": 0, "logprobs": {"content": content}, "finish_reason": "stop"}]}
+    return serve(answer({}, status=status), answer(told, "b"), answer(said, "c"))
+
+
+BEHIND = case(send("a"), send("b"), send("c", "/v1/chat/completions"))
+
+
+def test_log_probabilities_behind_a_difference_are_a_finding_of_their_own() -> None:
+    judged = judge(BEHIND, plays(refused_and_told(400)), plays(refused_and_told(422, -6.0)))
+
+    assert brief(judged) == [
+        ("ours", None, "exchanges[0].status"),
+        ("ours", None, "exchanges[1].body.choices[0].logprobs.token_logprobs[0]"),
+    ]
+    assert judge(BEHIND, plays(refused_and_told(400)), plays(refused_and_told(422, 1e-4))).findings[1:] == ()
+
+
+def test_each_exchange_is_asked_for_its_log_probabilities() -> None:
+    oracle, subject = refused_and_told(400), refused_and_told(422, -6.0, -6.0)
+
+    places = ["exchanges[1].body.choices[0].logprobs.token_logprobs[0]"]
+    places += ["exchanges[2].body.choices[0].logprobs.content[0].logprob"]
+    assert [item[2] for item in brief(judge(BEHIND, plays(oracle), plays(subject)))][1:] == places
+    alike = judge(BEHIND, plays(refused_and_told(422)), plays(subject))
+    assert [item[2] for item in brief(alike)] == places
+
+
+def test_under_a_policy_log_probabilities_that_differ_are_nobodys_fault() -> None:
+    sides = (plays(refused_and_told(400)), plays(refused_and_told(422, -6.0)))
+
+    assert [item[0] for item in brief(judge(BEHIND, *sides, mirrors=False))] == ["differs", "differs"]
+
+
 @pytest.mark.parametrize(
     ("changes", "event", "path"),
     [
@@ -205,8 +308,39 @@ def test_where_none_of_them_shows_there_is_no_finding() -> None:
 
 
 def test_an_outcome_of_the_subject_that_the_oracle_never_showed_is_a_difference() -> None:
-    assert brief(race(FAILED, FAILED)) == [("ours", None, "exchanges[0].status")]
+    assert brief(race(FAILED, FAILED)) == [("ours", None, "outcomes")]
     assert race(FAILED, FAILED, known=frozenset({digest(ABORTED)})).findings == ()
+
+
+def answered(status: int, value: float) -> Serve:
+    told = completion(choice(listed((">", value, {" t": -2.0})), ">"), tokens=1)
+    return serve(answer({}, status=status), answer(told, "b"))
+
+
+@pytest.mark.parametrize("value", [-0.1, -9.0])
+def test_an_outcome_on_record_does_not_excuse_log_probabilities_that_nobody_can_compare(value: float) -> None:
+    one = case(send("a"), send("b"), outcomes=2)
+    usual, other = answered(400, -0.1), answered(500, -0.1)
+    known = frozenset({digest(other)})
+
+    judged = judge(one, plays(usual), plays(usual, answered(500, value)), known=known)
+
+    assert brief(judged) == [("ours", None, "outcomes")]
+
+
+def test_of_an_outcome_that_both_sides_show_the_log_probabilities_are_compared() -> None:
+    one = case(send("a"), send("b"), outcomes=2)
+    usual, other = answered(400, -0.1), answered(500, -0.1)
+
+    assert judge(one, plays(usual, other), plays(other)).findings == ()
+    assert brief(judge(one, plays(usual, other), plays(usual, answered(500, -9.0)))) == [
+        ("ours", None, "exchanges[1].body.choices[0].logprobs.token_logprobs[0]")
+    ]
+    stray = answered(422, -0.1)
+    assert [item[2] for item in brief(judge(one, plays(usual), plays(stray, answered(400, -9.0))))] == [
+        "outcomes",
+        "exchanges[1].body.choices[0].logprobs.token_logprobs[0]",
+    ]
 
 
 def test_such_a_difference_stands_beside_what_is_theirs() -> None:
@@ -229,7 +363,7 @@ def test_a_break_of_the_subject_that_is_the_oracles_on_record_is_mirrored_all_th
 
 def test_a_break_of_the_subject_in_an_outcome_of_its_own_is_ours() -> None:
     assert brief(race(ABORTED, ABORTED, subject=(ALIVE, ABORTED))) == [
-        ("ours", "answers,exits-on-signal", "exchanges[0].ending")
+        ("ours", "answers,exits-on-signal", "outcomes")
     ]
 
 

@@ -75,12 +75,22 @@ def test_a_client_that_left_asks_for_nothing() -> None:
 
 def test_a_server_that_was_told_to_end_may_refuse_whoever_comes_after() -> None:
     late = script(send("a"), Signal("TERM"), send("b"))
-    early = script(send("b"), Signal("TERM"), send("a"))
+    early = script(Open(exchange("b")), Signal("TERM"), send("a"))
     observation = serve(answer(completion(), "a"), lost("refused", "b"), after=None)
     other = serve(lost("refused", "b"), answer(completion(), "a"), after=None)
 
     assert names(observation, late) == []
     assert names(other, early) == ["answers"]
+
+
+def test_every_exchange_that_is_lost_is_told() -> None:
+    scenario = script(send("a"), send("b", "/health"), send("c"))
+    found = broken(serve(lost("silent", "a"), answer(None, "b"), lost("broken", "c")), scenario)
+
+    assert [(item.at, item.value) for item in found] == [
+        ("exchanges[0].ending", "silent"),
+        ("exchanges[2].ending", "broken"),
+    ]
 
 
 def test_an_error_is_a_whole_answer() -> None:
@@ -289,6 +299,29 @@ def test_what_is_a_matter_of_time_is_not_counted() -> None:
     body = {"choices": [choice(reason="abort", token_ids="cut")], "usage": cut}
 
     assert names(serve(answer(body))) == []
+
+
+@pytest.mark.parametrize("told", ["3", "", True, None, 3.0])
+def test_any_other_text_is_no_count(told: Any) -> None:
+    counts = {"prompt_tokens": 6, "completion_tokens": told, "total_tokens": told}
+
+    assert names(serve(answer({"choices": [], "usage": counts}))) == ["usage-adds-up"]
+
+
+def test_the_usage_and_the_stream_of_every_exchange_are_asked() -> None:
+    bad = {**completion(choice(THREE)), "usage": usage(6, 4)}
+    cut = answer(None, "c", stream=streamed(folded(kinds=["tokens"])))
+    open_ended = answer(None, "d", stream=streamed(folded(), rest=[]))
+    scenario = script(send("a"), send("b"), send("c"), send("d"))
+
+    found = broken(serve(answer(bad), answer(bad, "b"), cut, open_ended), scenario)
+
+    assert [(item.property, item.at) for item in found] == [
+        ("stream-is-well-formed", "exchanges[2].stream.choices[0].kinds"),
+        ("stream-is-well-formed", "exchanges[3].stream.rest"),
+        ("usage-adds-up", "exchanges[0].body.usage.completion_tokens"),
+        ("usage-adds-up", "exchanges[1].body.usage.completion_tokens"),
+    ]
 
 
 def test_a_usage_that_is_no_number_does_not_add_up() -> None:

@@ -313,3 +313,36 @@ def test_the_order_of_the_verdicts() -> None:
     assert worst([Verdict.MATCH, Verdict.EXPIRED, Verdict.NEW]) is Verdict.NEW
     assert worst([]) is Verdict.MATCH
     assert print_of(1) != print_of(2)
+
+
+LOGPROB = "exchanges[0].body.choices[0].logprobs.token_logprobs[0]"
+OFF = finding(7, "ours", at=LOGPROB, oracle=-1.0, subject=-1.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({}, Verdict.COVERED),
+        ({"oracle": -1.0001, "subject": -1.4999}, Verdict.COVERED),
+        ({"subject": -9.0}, Verdict.CHANGED),
+        ({"oracle": -1.001}, Verdict.CHANGED),
+        ({"at": LOGPROB.replace("[0]", "[1]")}, Verdict.CHANGED),
+    ],
+)
+def test_log_probabilities_that_differ_are_covered_as_they_were_recorded(
+    changes: Any, verdict: Verdict
+) -> None:
+    """No digest holds them, so their place and values do."""
+    seen = finding(7, "ours", **{"at": LOGPROB, "oracle": -1.0, "subject": -1.5, **changes})
+
+    (item,) = decide([judged(HERE, seen)], [record(OFF)], context()).scenarios[0].decided
+
+    assert item.verdict is verdict
+
+
+def test_log_probabilities_that_differ_behind_a_recorded_difference_are_new() -> None:
+    differs = finding(2, "ours")
+
+    (scenario,) = decide([judged(HERE, differs, OFF)], [record(differs)], context()).scenarios
+
+    assert [item.verdict for item in scenario.decided] == [Verdict.COVERED, Verdict.NEW]
