@@ -360,6 +360,24 @@ def test_a_frame_that_was_cut_off_before_any_choice_is_a_matter_of_time() -> Non
     assert folded(b'data: {"id', timed=True).rest == [{"partial": "cut"}]
 
 
+@given(SEQUENCES, WISHES, st.data())
+def test_a_cut_stream_depends_neither_on_frames_nor_on_how_many_came(
+    sequences: list[list[Token]], wish: Wish, data: st.DataObject
+) -> None:
+    tokens = [("a", 5, -1.0), *sequences[0]]
+    forms = set()
+    for _ in range(2):
+        frames = data.draw(framings([tokens], wish)).split(b"\n\n")[:-1]
+        ends = [at for at, frame in enumerate(frames) if b'"length"' in frame]
+        least = 2 if wish.chat else 1
+        if ends[0] >= least:
+            size = data.draw(st.integers(least, ends[0]))
+            content = b"".join(frame + b"\n\n" for frame in frames[:size])
+            forms.add(digest(folded(content, timed=True)))
+
+    assert len(forms) <= 1
+
+
 def left(content: bytes, after: int | None = 2) -> Stream | None:
     raw = Raw("left", 200, {"content-type": "text/event-stream"}, content, timed=True)
     return answer(exchange("a", "/x", leave_after=after), raw, FakeServer()).stream
