@@ -111,24 +111,36 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     the value that is not null, or `{"distinct": [...]}` where there are several. `finish` is the finish
     frame (`frame` again holds what stood beside it, without usage) with null where its tokens were.
 
-    Where the number of tokens is a matter of time (a client that gave up, a signal), `joined` is `"cut"`, and
-    `kinds` has no more than `finish`.
+    `keys` tells which keys the frames have, `delta.` and `frame.` before those within and beside the choice: under
+    `role` the distinct lists of the frames with a role; under `tokens` the distinct `{"lacks": …, "has": …}` of frames
+    of tokens that have not the keys of the finish (which alone has a `system_fingerprint`, and in a chat a
+    `stop_reason`), or without a finish their distinct lists; under `finish` those of finishes that differ. Frames of
+    tokens may all have been merged into the finish, so those that have its keys are not told.
+
+    Where the number of tokens is a matter of time (a client that gave up or left, a signal), `kinds` has `cut` in
+    the stead of `tokens`, and texts and lists of tokens are cut behind their first character or token: any more
+    may or may not have come.
     """
 
     index: int
     kinds: list[str]
     joined: Json
     finish: Json
+    keys: dict[str, Any] = {}
 
 
 class Stream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A `text/event-stream`: its choices by index, and every frame that belongs to none, in order.
 
     `rest` holds usage frames, error frames, `"[DONE]"`, comments (`": …"`) and whatever else came, as they are:
-    data that is no JSON as `"data: …"`, `{"fields": [[name, value]…], "data": …}` for a frame with other fields than
-    data, `{"partial": text}` for one that the end cut off, `{"oddity": …}` at the end for what is odd in the bytes.
-    `"frames of choices"` stands where choices went on after an entry of `rest`.
-    `usage` tells on which frames a usage stood: `none`, `last` (alone, after the choices), `every`, `some`; or that
+    data that is no JSON as `"data: …"`, a JSON text (or null, or an object that looks like one of these entries) as
+    `{"json": …}`, `{"fields": [[name, value]…], "data": …}` for a frame with other fields than data,
+    `{"partial": text}` for one that the end cut off, `{"oddity": …}` at the end for what is odd in the bytes, in JSON,
+    or in that a choice has more frames than it can have tokens.
+    `"frames of choices"` stands where choices began or went on after an entry of `rest`, and where they went on also
+    at the head if they had begun there.
+    `usage` tells on which frames a usage stood: `none`, `last` (alone, after the choices), `every` (on all of the choices,
+    and alone), `choices` (on all of them, none alone), `some: with …, without …` by kind and in order; or that
     what they tell cannot be: `decreasing` completion tokens of a choice, or the last ones of the choices
     `unequal` in sum to the usage that stands alone.
     """
@@ -146,8 +158,9 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unanswered  no whole answer by the deadline, otherwise
     broken      the connection ended within the answer, or before it
     refused     nobody took the connection
-    left        the client hung up, as the script says; neither body nor stream is kept, and status and headers
-                only where the script waits for a first frame
+    left        the client hung up, as the script says: where it stayed for a number of frames (one, where it awaits the
+                `first`), `stream` is these frames, cut, without choices that are like another but for their tokens;
+                there is no body, and status and headers only where the script waits for a first frame
 
     `status` is null before a status line. `headers` are those that a client relies on. Of `body`
     (JSON, or text that is none) and `stream` at most one is set; both may be partial unless answered.

@@ -19,6 +19,7 @@ from parity.serve.sse import FrameReader
 from parity.serve.target import PlayFailed
 
 LIMIT = 120.0  # seconds for an answer that is expected to come
+MAX_CONTENT = 64 * 1024 * 1024  # bytes of an answer; one that is longer can be neither held nor compared
 HOLD = (
     0.25  # seconds that a client stays on after it gave up: others with the same deadline see the same server
 )
@@ -120,6 +121,10 @@ class Call:
         self._headers = {name.lower(): value for name, value in response.headers.items()}
         stream = is_stream(self._headers)
         async for chunk in response.aiter_raw():
+            if len(self._content) + len(chunk) > MAX_CONTENT:
+                raise PlayFailed(
+                    f"exchange {self.exchange.id}: the answer is longer than {MAX_CONTENT >> 20} MiB"
+                )
             self._content += chunk
             if stream:
                 self._reader.feed(chunk)

@@ -6,6 +6,7 @@ It never ends the server. Every wait is bounded, and every client is gone when `
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 
 import msgspec
@@ -48,12 +49,18 @@ async def play(scenario: ServeScenario, target: Target) -> Serve:
 
 
 class _Client:
-    """A call and the task that plays it. `awaited`: the script waited for its first frame."""
+    """A call and the task that plays it. `awaited`: the script waited for its first frame; `ended_at` by the clock."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self.task = asyncio.create_task(call.run())
+        self.ended_at = math.inf
         self.awaited = False
+        self.task = asyncio.create_task(self._run())
+
+    async def _run(self) -> Raw:
+        raw = await self.call.run()
+        self.ended_at = time.monotonic()
+        return raw
 
 
 class _Playing:
@@ -64,7 +71,8 @@ class _Playing:
         self._clients: dict[str, _Client] = {}
         self._conditions: list[bool] = []
         self._at_signal: Load | None = None  # what the server was doing when the first signal went out
-        self._signalled = False
+        self._signalled_at = math.inf  # by the clock of `_Client.ended_at`
+        self._seen: dict[str, str] = {}  # the ids of all exchanges, for `canonical.answer`
         self._ended: Ended | None = None
 
     async def play(self) -> Serve:
@@ -131,6 +139,10 @@ class _Playing:
                 self._ended = await asyncio.to_thread(self._target.wait, within)
                 await self.check_alive()
 
+    @property
+    def _signalled(self) -> bool:
+        return self._signalled_at < math.inf
+
     def _open(self, exchange: Exchange) -> _Client:
         client = _Client(Call(self._target.base_url, exchange, self._watch.load))
         self._clients[exchange.id] = client
@@ -146,10 +158,8 @@ class _Playing:
         raw = await asyncio.shield(client.task)
         if not self._signalled and raw.ending in ("broken", "refused"):
             await self.check_alive(DYING)
-            if raw.ending == "refused":
-                raise PlayFailed(
-                    f"exchange {client.call.exchange.id}: the server lives but takes no connection"
-                )
+        if raw.ending == "refused" and client.ended_at < self._signalled_at:
+            raise PlayFailed(f"exchange {client.call.exchange.id}: the server lives but takes no connection")
         return raw
 
     async def _await(self, action: Await) -> None:
@@ -176,7 +186,7 @@ class _Playing:
             await self._watch.end()
             self._at_signal = await self._load()
             await self.check_alive()
-            self._signalled = True
+            self._signalled_at = time.monotonic()
         self._target.signal(name)
 
     async def _load(self) -> Load:
@@ -206,7 +216,7 @@ class _Playing:
             raw = msgspec.structs.replace(raw, status=None, headers={})
         if self._at_signal is not None and self._at_signal.running > 0:
             raw = msgspec.structs.replace(raw, timed=True)
-        return canonical.answer(exchange, raw, self._target)
+        return canonical.answer(exchange, raw, self._target, self._seen)
 
 
 def _is_idle(load: Load) -> bool:

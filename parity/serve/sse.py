@@ -15,6 +15,7 @@ CARRIAGE_RETURNS = "lines end with a carriage return"
 UNSPACED = "no space after the colon of a data line"
 BLANK = "a blank line that ends no frame"
 NOT_UTF8 = "bytes that are no UTF-8"
+SPLIT = "the data of a frame on several lines"
 
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a carriage return at the very end may be half of a CRLF
 
@@ -45,30 +46,32 @@ class FrameReader:
         self.frames: list[Frame] = []
         self.oddities: set[str] = set()
         self.data_frames = 0
-        self._pending = b""
+        self._pending = bytearray()
         self._lines: list[str] = []  # of the frame under way, comments left out
         self._comment_open = False  # a comment came that no blank line has ended yet
 
     def feed(self, chunk: bytes) -> None:
+        looked_at = max(0, len(self._pending) - 1)  # but for half of a CRLF, which stands last
         self._pending += chunk
         start = 0
-        for end in _LINE_END.finditer(self._pending):
+        for end in _LINE_END.finditer(self._pending, looked_at):
             if end[0] != b"\n":
                 self.oddities.add(CARRIAGE_RETURNS)
-            self._take(self._text(self._pending[start : end.start()]))
+            self._take(self._text(bytes(self._pending[start : end.start()])))
             start = end.end()
-        self._pending = self._pending[start:]
+        if start:
+            del self._pending[:start]
 
     def close(self) -> list[Frame]:
         """The end of the stream: what is left of a frame becomes a partial one. Gives all frames."""
         if self._pending.endswith(b"\r"):
             self.oddities.add(CARRIAGE_RETURNS)
-            self._take(self._text(self._pending[:-1]))
-            self._pending = b""
-        left = [*self._lines, *([self._text(self._pending)] if self._pending else [])]
+            self._take(self._text(bytes(self._pending[:-1])))
+            self._pending.clear()
+        left = [*self._lines, *([self._text(bytes(self._pending))] if self._pending else [])]
         if left:
             self.frames.append(Frame("partial", "\n".join(left)))
-        self._lines, self._pending = [], b""
+        self._lines, self._pending = [], bytearray()
         return self.frames
 
     def _text(self, line: bytes) -> str:
@@ -103,13 +106,21 @@ class FrameReader:
             else:
                 fields.append((name, value.removeprefix(" ")))
         self._lines = []
+        if len(data) > 1:
+            self.oddities.add(SPLIT)
         self.data_frames += bool(data)
         self.frames.append(Frame("data" if data else "fields", "\n".join(data), tuple(fields)))
 
 
-def read(content: bytes) -> FrameReader:
-    """A whole stream at once; its reader is closed."""
+def read(content: bytes, frames: int | None = None) -> FrameReader:
+    """A whole stream at once, its reader closed; or no more of it than the first so many data frames."""
     reader = FrameReader()
-    reader.feed(content)
-    reader.close()
+    if frames is None:
+        reader.feed(content)
+        reader.close()
+        return reader
+    for line in content.splitlines(keepends=True):
+        reader.feed(line)
+        if reader.data_frames >= frames:
+            break
     return reader

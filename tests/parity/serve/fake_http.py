@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from parity.observation import Ended
@@ -21,10 +22,12 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def token(text: str, finish: str = "null") -> bytes:
-    return (
-        b'data: {"id":"cmpl-0123456789abcdef","created":1,"choices":[{"index":0,"text":"%s","finish_reason":%s}]}\n\n'
-        % (text.encode(), finish.encode())
+def token(text: str, finish: str = "null", id: str = "cmpl-0123456789abcdef") -> bytes:
+    return b'data: {"id":"%s","created":%d,"choices":[{"index":0,"text":"%s","finish_reason":%s}]}\n\n' % (
+        id.encode(),
+        time.time(),
+        text.encode(),
+        finish.encode(),
     )
 
 
@@ -143,7 +146,10 @@ class FakeServer:
 
     async def on_plain(self, write: Write) -> None:
         await write(
-            whole(b'{"id":"cmpl-0123456789abcdef","created":7}', more=b"Allow: GET\r\nX-Other: 1\r\n")
+            whole(
+                b'{"id":"cmpl-%032x","created":%d}' % (len(self.requests), time.time()),
+                more=b"Allow: GET\r\nX-Other: 1\r\n",
+            )
         )
 
     async def on_silent(self, write: Write) -> None:  # noqa: ARG002
@@ -210,6 +216,20 @@ class FakeServer:
         """The last connection that the server takes."""
         await self.stop()
         await write(whole(b"{}"))
+
+    async def on_away(self, write: Write) -> None:
+        """Takes no connection from now on, and again after a moment."""
+        await self.stop()
+        self._serving.add(asyncio.create_task(self._back()))
+        await write(whole(b"{}"))
+
+    async def _back(self) -> None:
+        await asyncio.sleep(0.2)
+        port = int(self.base_url.rpartition(":")[2])
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.discard(task)
 
     async def on_dies(self, write: Write) -> None:
         self.lives = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,7 +67,7 @@ def usage(tokens: int) -> dict[str, int]:
 
 def _beside(wish: Wish) -> dict[str, Any]:
     word, kind = ("chatcmpl", "chat.completion.chunk") if wish.chat else ("cmpl", "text_completion")
-    return {"id": f"{word}-{ID}", "object": kind, "created": 17, "model": "m"}
+    return {"id": f"{word}-{ID}", "object": kind, "created": int(time.time()), "model": "m"}
 
 
 def _frames(index: int, groups: list[tuple[list[Token], bool]], wish: Wish) -> Iterator[dict[str, Any]]:
@@ -85,7 +86,8 @@ def _frames(index: int, groups: list[tuple[list[Token], bool]], wish: Wish) -> I
             "finish_reason": "length" if last else None,
             "token_ids": [token[1] for token in tokens] if wish.ids else None,
         }
-        yield _frame({**choice, "stop_reason": None} if last else choice, sent, wish)
+        has_reason = last or not wish.chat
+        yield _frame({**choice, "stop_reason": None} if has_reason else choice, sent, wish)
 
 
 def _frame(choice: dict[str, Any], sent: int, wish: Wish) -> dict[str, Any]:

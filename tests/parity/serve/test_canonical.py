@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -10,32 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parity.observation import Choice, Stream
-from parity.serve.canonical import CHOICES, answer, streamed
+from parity.serve.canonical import CHOICES, answer
 from parity.serve.exchange import Raw
+from tests.parity.serve.canonical_kit import NOW, events, folded, part, stream, told
 from tests.parity.serve.fake_http import FakeServer
 from tests.parity.serve.scripts import exchange
-from tests.parity.serve.streams import SEQUENCES, WISHES, Token, Wish, framings, usage
-
-
-def events(*frames: Any) -> bytes:
-    texts = [frame if isinstance(frame, str) else json.dumps(frame) for frame in frames]
-    return b"".join(b"data: " + text.encode() + b"\n\n" for text in texts)
-
-
-def part(text: str, finish: str | None = None, index: int = 0, **more: Any) -> dict[str, Any]:
-    return {"choices": [{"index": index, "text": text, "finish_reason": finish}], **more}
-
-
-def stream(*frames: Any, timed: bool = False) -> Stream:
-    return streamed(events(*frames), "/m", timed=timed)
+from tests.parity.serve.streams import SEQUENCES, WISHES, Token, Wish, framings
 
 
 @given(SEQUENCES, WISHES, st.data())
 def test_a_stream_does_not_depend_on_how_tokens_fall_into_frames(
     sequences: list[list[Token]], wish: Wish, data: st.DataObject
 ) -> None:
-    one = streamed(data.draw(framings(sequences, wish)), "/m")
-    other = streamed(data.draw(framings(sequences, wish)), "/m")
+    one = folded(data.draw(framings(sequences, wish)))
+    other = folded(data.draw(framings(sequences, wish)))
 
     assert one == other
     assert len(one.choices) == len(sequences)
@@ -54,7 +41,7 @@ def test_a_stream_does_not_depend_on_how_tokens_fall_into_frames(
 
 
 def test_the_form_of_a_plain_stream() -> None:
-    beside = {"id": "cmpl-0123456789abcdef", "created": 5, "model": "m"}
+    beside = {"id": "cmpl-0123456789abcdef", "created": NOW, "model": "m"}
 
     assert stream(part("a", **beside), part("b", "stop", **beside, extra=1), "[DONE]") == Stream(
         choices=[
@@ -73,6 +60,7 @@ def test_the_form_of_a_plain_stream() -> None:
                     "finish_reason": "stop",
                     "frame": {"id": "cmpl-1", "created": "*", "model": "m", "extra": 1},
                 },
+                keys={"tokens": [{"lacks": ["frame.extra"], "has": []}]},
             )
         ],
         rest=["[DONE]"],
@@ -134,14 +122,20 @@ def test_tool_calls_are_joined_by_index() -> None:
     [
         (events(part("a", "stop"), "[DONE]", "[DONE]"), ["[DONE]", "[DONE]"]),
         (events(part("a", "stop")), []),
-        (events(part("a"), "[DONE]", part("b")), ["[DONE]", CHOICES]),
-        (events(part("a")) + b": ping\n\n" + events(part("b"), "[DONE]"), [": ping", CHOICES, "[DONE]"]),
+        (events(part("a"), "[DONE]", part("b")), [CHOICES, "[DONE]", CHOICES]),
+        (
+            events(part("a")) + b": ping\n\n" + events(part("b"), "[DONE]"),
+            [CHOICES, ": ping", CHOICES, "[DONE]"],
+        ),
         (events("{oh", "[DONE]"), ["data: {oh", "[DONE]"]),
         (events([1], 2), [[1], 2]),
         (events({"error": {"message": "x", "code": 400}}), [{"error": {"message": "*", "code": 400}}]),
         (events({"choices": [{"text": "no index"}]}), [{"choices": [{"text": "no index"}]}]),
         (events({"choices": {}}), [{"choices": {}}]),
-        (b'event: e\ndata: {"created": 1}\n\n', [{"fields": [["event", "e"]], "data": {"created": "*"}}]),
+        (
+            b'event: e\ndata: {"created": %d}\n\n' % NOW,
+            [{"fields": [["event", "e"]], "data": {"created": "*"}}],
+        ),
         (b'data: {"id":"cmpl-0123456789abcdef","cho', [{"partial": 'data: {"id":"cmpl-1","cho'}]),
         (
             b"data:[DONE]\n\n\n",
@@ -154,11 +148,7 @@ def test_tool_calls_are_joined_by_index() -> None:
     ],
 )
 def test_what_belongs_to_no_choice_is_kept_in_order(content: bytes, rest: list[Any]) -> None:
-    assert streamed(content, "/m").rest == rest
-
-
-def told(tokens: int) -> dict[str, Any]:
-    return {"usage": usage(tokens)}
+    assert folded(content).rest == rest
 
 
 @pytest.mark.parametrize(
@@ -168,8 +158,11 @@ def told(tokens: int) -> dict[str, Any]:
         ([part("a", usage=None), {"choices": [], **told(1)}], "last"),
         ([part("a", **told(1)), part("b", "stop", **told(2)), {"choices": [], **told(2)}], "every"),
         ([part("a", **told(1)), part("b", index=1, **told(1)), {"choices": [], **told(2)}], "every"),
-        ([part("a"), part("b", **told(2)), {"choices": [], **told(2)}], "some"),
-        ([part("a", **told(1))], "some"),
+        (
+            [part("a"), part("b", **told(2)), {"choices": [], **told(2)}],
+            "some: without tokens, with tokens",
+        ),
+        ([part("a", **told(1))], "choices"),
         ([part("a", **told(2)), part("b", **told(1)), {"choices": [], **told(1)}], "decreasing"),
         ([part("a", **told(1)), {"choices": [], **told(2)}], "unequal"),
         ([part("a", **told(1)), part("b", index=1, **told(1)), {"choices": [], **told(1)}], "unequal"),
@@ -185,8 +178,8 @@ def test_a_timed_stream_keeps_what_is_no_matter_of_time() -> None:
 
     assert aborted.choices[0] == Choice(
         index=0,
-        kinds=["finish"],
-        joined="cut",
+        kinds=["cut", "finish"],
+        joined={"index": 0, "text": "a", "finish_reason": "abort", "frame": {}},
         finish={"index": 0, "text": None, "finish_reason": "abort", "frame": {}},
     )
     assert aborted.rest[0]["usage"] == {"prompt_tokens": 3, "completion_tokens": "cut", "total_tokens": "cut"}

@@ -14,7 +14,7 @@ from parity.serve import exchange as module
 from parity.serve.exchange import Call, Raw
 from parity.serve.metrics import Load
 from parity.serve.target import PlayFailed
-from tests.parity.serve.fake_http import FakeServer, fake_server
+from tests.parity.serve.fake_http import STREAM, FakeServer, Write, chunk, fake_server
 from tests.parity.serve.scripts import exchange
 
 IDLE = Load(0, 0, {}, False, 0)
@@ -188,3 +188,17 @@ def test_first_is_a_frame_or_a_byte_and_no_status_line(path: str, comes: bool) -
 def test_what_cannot_be_sent_fails_the_play_in_one_line(path: str, headers: dict[str, str]) -> None:
     with pytest.raises(PlayFailed, match="exchange a cannot be sent"):
         play(exchange("a", path, headers=headers))
+
+
+def test_an_answer_without_end_fails_the_play_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CONTENT", 1 << 20)
+    monkeypatch.setattr(FakeServer, "on_plain", flood)
+
+    with pytest.raises(PlayFailed, match=r"exchange a: the answer is longer than 1 MiB"):
+        play(exchange("a", "/plain"))
+
+
+async def flood(self: FakeServer, write: Write) -> None:  # noqa: ARG001
+    await write(STREAM)
+    while True:
+        await write(chunk(b"x" * 65_536))
