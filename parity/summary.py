@@ -36,7 +36,7 @@ def _served(observation: Serve) -> str:
     if observation.ended is not None:
         ended = observation.ended
         state = f"exited {ended.code}" if ended.state == "exited" else "alive"
-        left = f", {ended.orphans} of its processes left" if ended.orphans else ""
+        left = ", processes of its left" if ended.orphans else ""
         parts.append(f"process {state}{left}")
     return "; ".join(parts)
 

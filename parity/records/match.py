@@ -48,13 +48,16 @@ class Claim(msgspec.Struct, frozen=True):
         return bool(self.oracle_outcomes or self.subject_outcomes)
 
     def moved(self, finding: Finding) -> tuple[str, ...]:
-        """The sides whose whole observation, or one of whose outcomes, is no recorded one."""
+        """The sides whose whole observation, or one of whose outcomes, is no recorded one.
+
+        An outcome of the oracle's that is recorded of the subject is no surprise: in that play they agreed.
+        """
         sides = (
             (
                 "oracle",
                 self.oracle_digest,
                 finding.oracle_digest,
-                self.oracle_outcomes,
+                self.oracle_outcomes and {**self.oracle_outcomes, **self.subject_outcomes},
                 finding.oracle_outcomes,
             ),
             (

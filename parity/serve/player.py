@@ -136,7 +136,8 @@ class _Playing:
             case Pause(seconds):
                 await asyncio.sleep(seconds)
             case Exit(within):
-                self._ended = await asyncio.to_thread(self._target.wait, within)
+                ended = await asyncio.to_thread(self._target.wait, within)
+                self._ended = msgspec.structs.replace(ended, orphans=min(ended.orphans, 1))
                 await self.check_alive()
 
     @property

@@ -42,7 +42,7 @@ def test_how_an_exchange_ended(one: Any, words: str) -> None:
         ),
         (
             stopped(lost("broken"), ended=ended(orphans=2)),
-            "a: broken; process exited 0, 2 of its processes left",
+            "a: broken; process exited 0, processes of its left",
         ),
         (serve(lost("silent", "a"), lost("left", "b"), lost("silent", "c")), "a, c: silent; b: left"),
         (serve(*[lost("silent", str(number)) for number in range(20)]), "20 exchanges: silent"),

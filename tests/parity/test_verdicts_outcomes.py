@@ -85,6 +85,17 @@ def test_an_outcome_of_the_oracle_that_is_not_listed_is_changed_with_and_without
     ]
 
 
+def test_an_oracle_that_does_for_once_what_the_subject_does_is_no_surprise() -> None:
+    listed = {FAILED: Recorded("12 of 20"), ALIVE: Recorded("8 of 20", "", ["answers"])}
+    entry = exemplar(THEIRS, oracle_outcomes=listed, subject_outcomes=dict(OURS))
+
+    ((verdict, _, _),) = brief(
+        played(THEIRS, oracle=(ALIVE, ABORTED)), record(THEIRS, "auto-fit/decided", exemplars=[entry])
+    )
+
+    assert verdict is Verdict.COVERED
+
+
 def test_an_outcome_of_the_subject_that_is_not_listed_is_changed() -> None:
     ((verdict, _, hint),) = brief(played(oracle=(ABORTED,), subject=(FAILED,)), listing(THEIRS))
 
