@@ -185,7 +185,7 @@ class After(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The process after a signal: its exit code (negative: the signal that killed it), null while it lives.
 
-    `orphans` is 1 if processes of its outlived it by more than a second: how many is a matter of load.
+    `orphans` is 1 if processes of its outlived it by more than five seconds: how many is a matter of load.
     """
 
     state: Literal["exited", "alive"]

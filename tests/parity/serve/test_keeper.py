@@ -132,7 +132,7 @@ def test_whoever_outlives_the_server_is_counted_and_ended_even_from_a_session_of
         assert talk.process.wait(5) == 0
 
 
-def test_a_helper_that_goes_within_a_second_is_no_orphan(tmp_path: Path) -> None:
+def test_a_helper_that_goes_soon_is_no_orphan(tmp_path: Path) -> None:
     code = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(0.3)'])"
     with keeping(tmp_path, *python(code)) as talk:
         talk.hear()
