@@ -69,6 +69,10 @@ def choose(ask: Ask, suite: Sequence[Case]) -> list[Case]:
         raise UsageError(
             "what was chosen is played by a full run only", hint="add --full, or name a scenario's id"
         )
+    if ask.outcomes is not None and all(case.outcomes is None for case in found):
+        raise UsageError(
+            "--outcomes is for scenarios that say `outcomes`, and none is to be played", hint="leave it out"
+        )
     return found
 
 

@@ -213,6 +213,9 @@ class _Session:
                 judged, _, _ = self._judge(asked.case, asked.policies, book)
                 replayed.append(Replay(asked.record.id, asked.entry, judged))
                 progress.played()
+        lost = self._sides.lost()
+        if lost is not None:  # no script is left whose play could tell
+            raise InconclusiveError(lost)
         results.sort(key=lambda result: result.id)
         outcome = conclude(results, book, context, replayed)
         wall = time.perf_counter() - began

@@ -76,7 +76,8 @@ def next_command(outcome: Outcome, run_file: str) -> str | None:
                 continue
             decided = next((item for item in result.decided if item.verdict is verdict), None)
             if verdict is Verdict.VOID:
-                return "parity oracle verify"
+                is_theirs = (result.detail or "").startswith("the oracle")
+                return "parity oracle verify" if is_theirs else None  # a subject's log is named above
             if verdict is Verdict.NEW and decided is not None and decided.hint is None and _is_known(decided):
                 return f"parity record new --from '{run_file}#{result.id}'"
             return f"parity show {result.id} --run {run_file}"

@@ -51,7 +51,7 @@ class Launcher(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     command: Annotated[Arguments, Meta(min_length=1)]
     ready: Ready
-    flags: dict[str, Flag]
+    flags: dict[str, Flag] = {}
     environment: dict[str, str] = {}
     policy: Arguments | None = None
 

@@ -29,7 +29,7 @@ from parity.scenario import (
 from parity.serve import canonical
 from parity.serve.exchange import Call, Raw
 from parity.serve.metrics import Load
-from parity.serve.target import PlayFailed, Target
+from parity.serve.target import PlayFailed, Target, own_end
 from parity.serve.watch import LOAD_EVERY, Watch
 
 SETTLE = 10.0  # seconds in which a server must be idle after its last client went
@@ -107,9 +107,7 @@ class _Playing:
         end = time.monotonic() + patience
         while not self._signalled:
             if not self._target.alive():
-                raise PlayFailed(
-                    f"the server ended without a signal; its last words: {self._target.last_words()}"
-                )
+                raise PlayFailed(f"the server {await asyncio.to_thread(own_end, self._target)}")
             if time.monotonic() >= end:
                 return
             await asyncio.sleep(LOAD_EVERY)
@@ -134,11 +132,18 @@ class _Playing:
             case Signal(name):
                 await self._signal(name)
             case Pause(seconds):
-                await asyncio.sleep(seconds)
+                await self._pause(seconds)
             case Exit(within):
                 ended = await asyncio.to_thread(self._target.wait, within)
                 self._ended = msgspec.structs.replace(ended, orphans=min(ended.orphans, 1))
                 await self.check_alive()
+
+    async def _pause(self, seconds: float) -> None:
+        """A pause ends with the server."""
+        if self._signalled:
+            await asyncio.sleep(seconds)
+        else:
+            await self.check_alive(seconds)
 
     @property
     def _signalled(self) -> bool:

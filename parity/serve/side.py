@@ -23,7 +23,7 @@ from parity.serve import kept
 from parity.serve.launcher import Launcher
 from parity.serve.player import play
 from parity.serve.server import Server, check, start, unless
-from parity.serve.target import PlayFailed
+from parity.serve.target import PlayFailed, own_end
 from parity.side import Play
 
 CLOSE_SECONDS = kept.CLOSE_SECONDS + 5.0
@@ -73,6 +73,7 @@ class ServeSide:
         self._server: Server | None = None
         self._key = b""  # of the configuration that is up
         self._used = False
+        self._last = ""  # the script that the server that is up played last
         self._deaths: Counter[bytes] = Counter()  # since the last play that succeeded, by configuration
         self._came_up = False
         self._done: threading.Event | None = (
@@ -113,6 +114,13 @@ class ServeSide:
             raise self._error
         assert self._play is not None, "the work ended without a play"
         return self._play
+
+    def lost(self) -> str | None:
+        """How the server that is up ended after its last script, unasked; null while it lives, or where none is up."""
+        server = self._server
+        if server is None or server.alive():
+            return None
+        return f"{self._what()} {own_end(server)} (after it had played {self._last})"
 
     def close(self) -> None:
         """End the server, and a start or a script that is under way, which fails; no other one begins."""
@@ -155,15 +163,20 @@ class ServeSide:
             self._drop()
             return Play(None, failure, seconds)
         del self._deaths[key]
+        self._last = scenario.id
         if not _fit_for_more(observation):
             self._drop()
         return Play(observation, None, seconds)
 
     def _fit(self, scenario: ServeScenario, key: bytes) -> Server:
         """A server for this scenario: the one that is up, or a new one. Raises PlayFailed."""
+        lost = self.lost()
+        if lost is not None:  # nobody would hear of it: the script was over, and the next server is another
+            self._deaths[self._key] += 1
+            raise PlayFailed(lost)
         if self._server is not None:
             same = self._key == key and not (scenario.fresh and self._used)
-            if same and self._server.alive():
+            if same:
                 self._used = True
                 return self._server
             self._drop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Protocol
 
 from parity.observation import Ended
@@ -33,3 +34,21 @@ class Target(Protocol):
 
     def last_words(self) -> str:
         """The tail of its log in a few lines, for messages."""
+
+
+A_MOMENT = 0.1  # seconds, in which a server that has ended is told to have
+
+
+def own_end(target: Target) -> str:
+    """How a server that was sent no signal ended, and what it said last: for the message of a failure. Blocks."""
+    code = target.wait(A_MOMENT).code
+    if code is None:
+        how = "is ending"
+    elif code < 0:
+        how = f"was killed by {signal.Signals(-code).name}"
+    else:
+        how = f"ended by itself with status {code}"
+    words = target.last_words()
+    return f"{how}, and the script had sent it no signal; " + (
+        f"its last words:\n{words}" if words.strip() else "it wrote nothing"
+    )

@@ -54,6 +54,13 @@ def test_a_choice_that_only_a_full_run_plays_says_so(suite: list[Case]) -> None:
         choose(Ask(ROOT, ids=("serving",)), sweep)
 
 
+def test_outcomes_asked_of_scenarios_that_have_none_is_a_mistake(suite: list[Case]) -> None:
+    with pytest.raises(UsageError, match="--outcomes"):
+        choose(Ask(ROOT, ids=(IDLE,), outcomes=2), suite)
+
+    assert ids(choose(Ask(ROOT, ids=(IDLE, STUCK), outcomes=2), suite)) == {IDLE, STUCK}
+
+
 @pytest.mark.parametrize(
     ("asked", "name", "times"),
     [

@@ -84,7 +84,8 @@ def test_the_next_command_is_for_the_worst() -> None:
     new = result("a/new", Verdict.NEW, found(Verdict.NEW))
     known = result("a/known", Verdict.NEW, found(Verdict.NEW, hint="r is only proposed"))
     changed = result("a/changed", Verdict.CHANGED, found(Verdict.CHANGED))
-    void = result("a/void", Verdict.VOID, detail="it died")
+    void = result("a/void", Verdict.VOID, detail="the oracle failed: it died")
+    ours = result("a/ours", Verdict.VOID, detail="the subject failed: it died")
     stale = RecordVerdict("r/stale", Verdict.STALE, "no difference is left")
 
     assert next_command(outcome(result("a/b", Verdict.MATCH)), "run.jsonl") is None
@@ -92,6 +93,7 @@ def test_the_next_command_is_for_the_worst() -> None:
     assert next_command(outcome(known), "run.jsonl") == "parity show a/known --run run.jsonl"
     assert next_command(outcome(changed), "run.jsonl") == "parity show a/changed --run run.jsonl"
     assert next_command(outcome(new, void), "run.jsonl") == "parity oracle verify"
+    assert next_command(outcome(new, ours), "run.jsonl") is None
     assert (
         next_command(outcome(result("a/b", Verdict.MATCH), records=(stale,)), "run.jsonl")
         == "parity record show r/stale"

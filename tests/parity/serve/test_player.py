@@ -230,15 +230,17 @@ def test_preempted_is_a_rise_of_the_counter_during_the_play(rises: int, preempte
 def test_a_server_that_dies_without_a_signal_makes_the_play_void() -> None:
     said = failure(Send(exchange("a", "/dies")))
 
-    assert said == "the server ended without a signal; its last words: out of cheese"
+    assert said == (
+        "the server ended by itself with status 0, and the script had sent it no signal; its last words:\nout of cheese"
+    )
 
 
 def test_a_server_that_dies_while_nobody_asks_makes_the_play_void() -> None:
     def dying(server: FakeServer) -> None:
         server.lives = False
 
-    for actions in ([Pause(0.1)], [Until(running=5, waiting=None, within=9.0)], [Exit(within=0.1)]):
-        assert "the server ended without a signal" in failure(*actions, prepare=dying)
+    for actions in ([Pause(9.0)], [Until(running=5, waiting=None, within=9.0)], [Exit(within=0.1)]):
+        assert "the server ended by itself" in failure(*actions, prepare=dying)
 
 
 def test_a_broken_answer_of_a_server_that_lives_is_an_observation() -> None:

@@ -38,6 +38,13 @@ class StubServer:
     def close(self) -> None:
         self.is_up = False
 
+    def wait(self, seconds: float) -> Ended:
+        assert 0 < seconds < 1
+        return Ended("exited", 139, 0)
+
+    def last_words(self) -> str:
+        return "Segmentation fault"
+
 
 class Room:
     """What was started, and what a played script says; `after` and `fails` are the next play's."""
@@ -142,6 +149,26 @@ def test_a_server_that_died_fails_the_play_and_the_next_has_another(side: ServeS
     assert failure == "the server ended; its last words: Killed"
     assert play(side, ask()) == [None]
     assert room.played == [1, 2]
+
+
+@pytest.mark.parametrize("blocks", [4, 8])
+def test_a_server_that_dies_between_two_scripts_fails_the_second(
+    side: ServeSide, room: Room, blocks: int
+) -> None:
+    play(side, ask())
+    assert side.lost() is None
+    room.started[0].is_up = False
+
+    told = side.lost()
+    (failure,) = play(side, ask(blocks))
+
+    assert told is not None
+    assert failure == told
+    assert "ended by itself with status 139" in told
+    assert "after it had played serving/a" in told
+    assert "Segmentation fault" in told
+    assert play(side, ask(blocks)) == [None]
+    assert side.lost() is None
 
 
 def test_a_subject_whose_servers_always_die_is_given_up(side: ServeSide, room: Room) -> None:
