@@ -93,11 +93,11 @@ def _is_known(decided: Decided) -> bool:
 
 
 def _groups(results: Sequence[ScenarioResult]) -> Iterator[list[Line]]:
-    """Findings of one fingerprint and verdict together; the worst group first."""
-    groups: dict[tuple[int, str], list[Line]] = {}
+    """Findings of one fingerprint, verdict and record together; the worst group first."""
+    groups: dict[tuple[int, str, str], list[Line]] = {}
     for result in results:
         for decided in result.decided:
-            key = (decided.verdict.severity, decided.finding.fingerprint)
+            key = (decided.verdict.severity, decided.finding.fingerprint, decided.record or "")
             groups.setdefault(key, []).append((result, decided))
     for key in sorted(groups):
         yield groups[key]
