@@ -213,9 +213,9 @@ class _Session:
                 judged, _, _ = self._judge(asked.case, asked.policies, book)
                 replayed.append(Replay(asked.record.id, asked.entry, judged))
                 progress.played()
-        lost = self._sides.lost()
-        if lost is not None:  # no script is left whose play could tell
-            raise InconclusiveError(lost)
+        for lost in self._sides.lost():  # no script is left whose play could tell
+            if lost is not None:
+                raise InconclusiveError(lost)
         results.sort(key=lambda result: result.id)
         outcome = conclude(results, book, context, replayed)
         wall = time.perf_counter() - began
@@ -235,6 +235,8 @@ class _Session:
         before = self._around()
         oracle, subject = self._sides.pair(case, policies)
         left, right = play_case(case, oracle, subject, self._ask.times(case))
+        lost = self._sides.lost()  # while the other side was still at it
+        left, right = _with_loss(left, lost[0]), _with_loss(right, lost[1])
         self._seconds["oracle"] += left.seconds
         self._seconds["subject"] += right.seconds
         after = self._around()
@@ -248,6 +250,11 @@ class _Session:
     def _around(self) -> tuple[float, float]:
         """What starts and ends of servers took so far, the oracle's and the subject's."""
         return self._sides.times["oracle"].around, self._sides.times["subject"].around
+
+
+def _with_loss(plays: Plays, lost: str | None) -> Plays:
+    """A server that ended by itself after its last script leaves nothing to rely on."""
+    return plays if lost is None or plays.failure else msgspec.structs.replace(plays, failure=lost)
 
 
 def _playing_order(cases: Sequence[Case]) -> list[Case]:

@@ -117,13 +117,11 @@ class Sides:
         engine = self._engines.setdefault(tuple(sorted(chosen.items())), EngineSide(chosen))
         return self._playing(), engine
 
-    def lost(self) -> str | None:
-        """How a server of either side ended after the last script, unasked; null where none did."""
-        for side in (self._reference, self._server and self._server[1]):
-            text = None if side is None else side.lost()
-            if side is not None and text is not None:
-                return f"{side.name}: {text}"
-        return None
+    def lost(self) -> tuple[str | None, str | None]:
+        """How a server of the oracle, and of the subject, ended after its last script, unasked; null where none did."""
+        sides = (self._reference, self._server and self._server[1])
+        oracle, subject = (None if side is None else side.lost() for side in sides)
+        return oracle, subject
 
     def close(self) -> None:
         servers = [side for side in (self._server and self._server[1], self._reference) if side is not None]

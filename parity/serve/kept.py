@@ -100,7 +100,9 @@ class Kept:
                 return Ended("alive", None, 0)
             self._news.wait_for(lambda: self._orphans is not None or self._silent, COUNT_SECONDS)
             if self._code is None or self._orphans is None:
-                raise PlayFailed(f"the keeper of {self._name} (process {self.pid}) died")
+                raise PlayFailed(
+                    f"the keeper of {self._name} was ended from outside, and process {self.pid} with it"
+                )
             return Ended("exited", self._code, self._orphans)
 
     def close(self) -> None:

@@ -84,7 +84,10 @@ class Server:
 
     def wait(self, seconds: float) -> Ended:
         """Wait for its end, at most so long; a second more where processes of its outlive it. Raises PlayFailed."""
-        return self._kept.wait(seconds)
+        try:
+            return self._kept.wait(seconds)
+        except PlayFailed as error:
+            raise PlayFailed(f"{error}; its last words:\n{self.last_words()}") from None
 
     def last_words(self) -> str:
         return last_lines(self._kept.log)

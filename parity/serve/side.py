@@ -116,11 +116,17 @@ class ServeSide:
         return self._play
 
     def lost(self) -> str | None:
-        """How the server that is up ended after its last script, unasked; null while it lives, or where none is up."""
+        """How the server that was up ended after its last script, unasked; null while it lives, or where none was up.
+
+        Told once: the next script has another server.
+        """
         server = self._server
         if server is None or server.alive():
             return None
-        return f"{self._what()} {own_end(server)} (after it had played {self._last})"
+        self._deaths[self._key] += 1
+        told = f"{self._what()} {own_end(server)} (after it had played {self._last})"
+        self._drop()
+        return told
 
     def close(self) -> None:
         """End the server, and a start or a script that is under way, which fails; no other one begins."""
@@ -172,7 +178,6 @@ class ServeSide:
         """A server for this scenario: the one that is up, or a new one. Raises PlayFailed."""
         lost = self.lost()
         if lost is not None:  # nobody would hear of it: the script was over, and the next server is another
-            self._deaths[self._key] += 1
             raise PlayFailed(lost)
         if self._server is not None:
             same = self._key == key and not (scenario.fresh and self._used)

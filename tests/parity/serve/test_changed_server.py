@@ -22,6 +22,7 @@ from parity.serve.launcher import load_launcher, shipped
 from parity.serve.server import Server
 from parity.serve.side import ServeSide
 from parity.session import run
+from parity.side import Play
 from parity.sides import Sides
 from tests.parity.serve.kit import wait_gone
 
@@ -109,6 +110,28 @@ def test_a_server_that_is_killed_in_mid_run_makes_it_void(
     assert f"the {victim} failed" in result.detail
     assert "serving tiny-opt on http://127.0.0.1" in result.detail  # the tail of its log
     assert wait_gone(killed) == []
+
+
+def test_a_server_that_dies_while_the_other_side_is_still_at_it_makes_the_script_void(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = ServeSide.finish
+
+    def then_killed(self: ServeSide) -> Play:
+        done = finish(self)
+        server = self._server
+        if "subject" in self.name and server is not None:
+            os.kill(server.pid, signal.SIGKILL)
+            assert server.wait(10.0).code == -signal.SIGKILL
+        return done
+
+    monkeypatch.setattr(ServeSide, "finish", then_killed)
+
+    outcome = played(tmp_path, LOGPROBS)
+
+    assert outcome.counts == {"VOID": 1}
+    assert "was killed by SIGKILL" in str(outcome.scenarios[0].detail)
+    assert f"after it had played {LOGPROBS}" in str(outcome.scenarios[0].detail)
 
 
 def test_after_a_death_the_next_script_has_a_new_server(

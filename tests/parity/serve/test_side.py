@@ -159,16 +159,27 @@ def test_a_server_that_dies_between_two_scripts_fails_the_second(
     assert side.lost() is None
     room.started[0].is_up = False
 
-    told = side.lost()
     (failure,) = play(side, ask(blocks))
 
-    assert told is not None
-    assert failure == told
-    assert "ended by itself with status 139" in told
-    assert "after it had played serving/a" in told
-    assert "Segmentation fault" in told
+    assert failure is not None
+    assert "ended by itself with status 139" in failure
+    assert "after it had played serving/a" in failure
+    assert "Segmentation fault" in failure
     assert play(side, ask(blocks)) == [None]
     assert side.lost() is None
+
+
+def test_a_server_that_dies_after_its_script_is_told_once(side: ServeSide, room: Room) -> None:
+    play(side, ask())
+    room.started[0].is_up = False
+
+    told = side.lost()
+
+    assert told is not None
+    assert "ended by itself with status 139" in told
+    assert side.lost() is None
+    assert play(side, ask()) == [None]
+    assert room.played == [1, 2]
 
 
 def test_a_subject_whose_servers_always_die_is_given_up(side: ServeSide, room: Room) -> None:
