@@ -72,7 +72,6 @@ class ServeSide:
         self.times = times or Times()
         self._server: Server | None = None
         self._key = b""  # of the configuration that is up
-        self._used = False
         self._last = ""  # the script that the server that is up played last
         self._deaths: Counter[bytes] = Counter()  # since the last play that succeeded, by configuration
         self._came_up = False
@@ -180,14 +179,12 @@ class ServeSide:
         if lost is not None:  # nobody would hear of it: the script was over, and the next server is another
             raise PlayFailed(lost)
         if self._server is not None:
-            same = self._key == key and not (scenario.fresh and self._used)
-            if same:
-                self._used = True
+            if self._key == key and not scenario.fresh:
                 return self._server
             self._drop()
         self._check_hope(key)
         server = self._server = self._start(scenario.config, key)
-        self._key, self._used, self._came_up = key, True, True
+        self._key, self._came_up = key, True
         if self._stop.is_set():  # `close` may have looked before there was a server
             raise PlayFailed(f"the start of {self._what()} was called off")
         return server
