@@ -68,18 +68,24 @@ def _name(path: str) -> str:
 def _case(point: Expanded, name: str, path: str) -> Case:
     try:
         form = _form(point.tree)
-        _check(form, form.level)
-        scenario = _scenario(form, name if point.suffix is None else f"{name}/{point.suffix}")
+        return case_of(
+            form, name if point.suffix is None else f"{name}/{point.suffix}", path, point.tree.line
+        )
     except Fault as fault:
         raise _error(path, point.tree, fault, point) from None
+
+
+def case_of(form: ScenarioForm | ServeForm, id_: str, path: str, line: int) -> Case:
+    """The case of one form, its sweep resolved; `path` and `line` are where people find it. Raises Fault."""
+    _check(form, form.level)
     return Case(
-        scenario=scenario,
+        scenario=_scenario(form, id_),
         title=form.title,
         why=form.why,
         waive=[Waiver(property=waiver.property, reason=waiver.reason) for waiver in form.waive],
         outcomes=form.outcomes,
         path=path,
-        line=point.tree.line,
+        line=line,
         full=form.full,
     )
 
