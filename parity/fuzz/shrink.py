@@ -1,0 +1,63 @@
+"""The smallest document that still keeps what must be kept, by passes in a readable order until none finds anything.
+
+The same document and the same `keeps` give the same result: nothing here is drawn by chance. The attempts are the
+budget; the seconds are a net below it, and where they end the search the result says so.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from parity.fuzz.document import Document
+from parity.fuzz.edits import renamed, tidied
+from parity.fuzz.passes import passes
+from parity.fuzz.script_passes import script_passes
+from parity.fuzz.search import Keeps, Over, Progress, Search
+
+ATTEMPTS = 600
+
+
+class Shrunk(msgspec.Struct, frozen=True):
+    """What came out, after that many questions; `stopped` says which budget ended it, null where nothing smaller is left."""
+
+    document: Document
+    attempts: int
+    stopped: Literal["attempts", "time"] | None
+
+
+def shrink(
+    document: Document,
+    keeps: Keeps,
+    *,
+    attempts: int = ATTEMPTS,
+    seconds: float | None = None,
+    progress: Progress | None = None,
+) -> Shrunk:
+    """The smallest document found that `keeps`, which must hold of `document` itself.
+
+    `keeps` is asked only about documents that can be played, about each at most once. Whatever it raises ends the
+    search; `progress` is told the smallest document so far, and the attempts made, after each.
+    """
+    search = Search(document, keeps, attempts, seconds, progress)
+    try:
+        _search(search)
+    except Over as over:
+        return Shrunk(search.best, search.attempts, over.stopped)
+    return Shrunk(search.best, search.attempts, None)
+
+
+def _search(search: Search) -> None:
+    level = str(search.best.get("level"))
+    if level != "serve":
+        search.accept(tidied(search.best))
+    chosen = script_passes() if level == "serve" else passes(level)
+    before: Document | None = None
+    while before != search.best:
+        before = search.best
+        for one in chosen:
+            one(search)
+    requests = search.best.get("requests")
+    if requests:
+        search.accept(renamed(search.best, {item["id"]: f"r{index}" for index, item in enumerate(requests)}))
