@@ -1,0 +1,215 @@
+"""The file that keeps one finding of a hunt: what differs in words and values, how it came about, and the scenario.
+
+It stands in `runs/found/`, named after its fingerprint, so that each is kept once; a smaller scenario of the same
+fingerprint takes its place. People read it, and `parity shrink`, `promote` and `replay` take it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import msgspec
+
+from parity.decode import decode
+from parity.document import MAX_INTEGER, Fault, Mapping, dotted, line_at, parse
+from parity.errors import RunFileError, ScenarioError
+from parity.finding import Attribution, Judged
+from parity.fuzz.document import Document, case_from
+from parity.fuzz.size import size
+from parity.fuzz.text import dump, flow, laid
+from parity.fuzz.unit import Find, Unit
+from parity.levels import PROPERTIES
+from parity.scenario import Json
+
+FOLDER = "runs/found"
+FAILED = ("void", "flaky")  # of a side, and no finding
+_FINGERPRINT = re.compile(r"f1:[0-9a-f]{16}|(void|flaky):(oracle|subject)")
+_PLAIN_DEPTH = 3
+
+
+class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A finding, and the scenario that shows it under `policies`.
+
+    `oracle` and `subject` are the values `at` the place. `pin` is the version that it was found against. `seed`,
+    `unit` and `ordinal` tell which scenario of which unit it was drawn as, null where it was not drawn. `attempts`
+    is the number of smaller scenarios that were tried, null while it is as it came.
+    """
+
+    fingerprint: str
+    shape: str
+    attribution: Attribution | None
+    property: str | None
+    at: str
+    oracle: Json
+    subject: Json
+    pin: str
+    scenario: Document
+    seed: int | None = None
+    unit: int | None = None
+    ordinal: int | None = None
+    policies: dict[str, str] = {}
+    attempts: int | None = None
+
+
+_HEAD = tuple(field for field in Found.__struct_fields__ if field != "scenario")
+
+
+def from_find(find: Find, unit: Unit, pin: str) -> Found:
+    """What a hunt found, as it was drawn."""
+    return Found(
+        fingerprint=find.fingerprint,
+        shape=find.shape,
+        attribution=find.attribution,
+        property=find.property,
+        at=find.at,
+        oracle=find.oracle,
+        subject=find.subject,
+        pin=pin,
+        scenario=find.document,
+        seed=unit.seed,
+        unit=find.unit,
+        ordinal=find.ordinal,
+        policies=unit.policies,
+    )
+
+
+def shown(judged: Judged) -> dict[str, str]:
+    """Every fingerprint that a play showed, with its shape; of a side that failed or disagrees with itself, the line that says how."""
+    for word, line in zip(FAILED, (judged.failure, judged.flaky), strict=True):
+        if line is not None:
+            side = "oracle" if line.startswith("the oracle") else "subject"
+            return {f"{word}:{side}": line}
+    return {finding.fingerprint: finding.shape for finding in judged.findings}
+
+
+def again(found: Found, judged: Judged, scenario: Document, attempts: int | None) -> Found:
+    """The same finding as a play of `scenario` showed it."""
+    changed = msgspec.structs.replace(found, scenario=scenario, attempts=attempts)
+    for finding in judged.findings:
+        if finding.fingerprint == found.fingerprint:
+            return msgspec.structs.replace(
+                changed,
+                shape=finding.shape,
+                attribution=finding.attribution,
+                property=finding.property,
+                at=finding.at,
+                oracle=finding.oracle,
+                subject=finding.subject,
+            )
+    return msgspec.structs.replace(changed, shape=shown(judged).get(found.fingerprint, found.shape))
+
+
+def found_text(found: Found) -> str:
+    """The file's text, which `parse_found` reads back as the same finding."""
+    head = {key: flow(_readable(getattr(found, key))) for key in _HEAD}
+    return dump({**head, "scenario": laid(found.scenario)})
+
+
+def _readable(value: Json, depth: int = 0) -> Json:
+    """A value as it is where YAML has it, else its JSON as a text."""
+    if isinstance(value, (list, tuple)) and depth < _PLAIN_DEPTH:
+        return [_readable(item, depth + 1) for item in value]
+    if isinstance(value, dict) and depth < _PLAIN_DEPTH:
+        return {str(key): _readable(item, depth + 1) for key, item in value.items()}
+    is_small = isinstance(value, int) and abs(value) <= MAX_INTEGER
+    if value is None or is_small or (isinstance(value, str) and value.isprintable()):
+        return value
+    return msgspec.json.encode(value).decode() if not isinstance(value, str) else ascii(value)
+
+
+def parse_found(data: bytes, path: str) -> Found:
+    """The finding in a file's bytes; `path` is shown in errors. Raises ScenarioError."""
+    tree: Mapping | None = None
+    try:
+        tree = parse(data)
+        found = decode(tree, Found)
+        _check(found)
+    except Fault as fault:
+        place = dotted(fault.keys)
+        message = f"{place}: {fault.message}" if place else fault.message
+        line = fault.line if fault.line is not None or tree is None else line_at(tree, fault.keys)
+        raise ScenarioError(path, message.replace("\n", " "), line=line, hint=fault.hint) from None
+    return found
+
+
+def _check(found: Found) -> None:
+    if not _FINGERPRINT.fullmatch(found.fingerprint):
+        raise Fault(f"{found.fingerprint[:40]!r} is no fingerprint", ("fingerprint",))
+    if found.scenario.get("level") not in PROPERTIES:
+        raise Fault(f"level is one of {', '.join(PROPERTIES)}", ("scenario", "level"))
+    try:
+        case_from(found.scenario)
+    except Fault as fault:
+        raise Fault(fault.message, ("scenario", *fault.keys), hint=fault.hint) from None
+
+
+def read_found(path: Path) -> Found:
+    """The finding that a file keeps. Raises ScenarioError."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ScenarioError(path, f"cannot be read: {error.strerror}") from None
+    return parse_found(data, str(path))
+
+
+def is_found(data: bytes) -> bool:
+    """Whether a file's bytes are meant as a found one, and not as a scenario."""
+    try:
+        tree = parse(data)
+    except Fault:
+        return False
+    return "scenario" in tree.items or "fingerprint" in tree.items
+
+
+def found_path(root: Path, fingerprint: str) -> Path:
+    """Where the finding is kept below the project's root."""
+    return root / FOLDER / f"{fingerprint.replace(':', '-')}.yaml"
+
+
+def kept(root: Path) -> list[Path]:
+    """Every file of a found one, sorted."""
+    return sorted((root / FOLDER).glob("*.yaml"))
+
+
+def keep(found: Found, root: Path) -> bool:
+    """Keep the finding, once: whether it was written, as none of its fingerprint or only a larger one was kept.
+
+    Raises ScenarioError for a kept one that cannot be read, RunFileError where the file cannot be written.
+    """
+    path = found_path(root, found.fingerprint)
+    if path.exists() and size(read_found(path).scenario) <= size(found.scenario):
+        return False
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("w", encoding="utf-8", newline="") as file:
+            file.write(found_text(found))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise _cannot(path, error) from None
+    return True
+
+
+def create(path: Path, text: str) -> None:
+    """Write a file where none may be yet. Raises ScenarioError where one is, RunFileError where it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ScenarioError(
+            path, "exists already, and is not overwritten", hint="name another file"
+        ) from None
+    except OSError as error:
+        raise _cannot(path, error) from None
+
+
+def _cannot(path: Path, error: OSError) -> RunFileError:
+    return RunFileError(
+        f"{path} cannot be written: {error.strerror}", hint="free some space, or name another file"
+    )
