@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping as Map
 from pathlib import Path
 
 import msgspec
@@ -17,14 +18,15 @@ from parity.document import MAX_INTEGER, Fault, Mapping, dotted, line_at, parse
 from parity.errors import RunFileError, ScenarioError
 from parity.finding import Attribution, Judged
 from parity.fuzz.document import Document, case_from
+from parity.fuzz.examine import finding_of
+from parity.fuzz.shrink import Shrunk
 from parity.fuzz.size import size
 from parity.fuzz.text import dump, flow, laid
-from parity.fuzz.unit import Find, Unit
+from parity.fuzz.unit import Find
 from parity.levels import PROPERTIES
 from parity.scenario import Json
 
 FOLDER = "runs/found"
-FAILED = ("void", "flaky")  # of a side, and no finding
 _FINGERPRINT = re.compile(r"f1:[0-9a-f]{16}|(void|flaky):(oracle|subject)")
 _PLAIN_DEPTH = 3
 
@@ -56,8 +58,8 @@ class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _HEAD = tuple(field for field in Found.__struct_fields__ if field != "scenario")
 
 
-def from_find(find: Find, unit: Unit, pin: str) -> Found:
-    """What a hunt found, as it was drawn."""
+def from_find(find: Find, shrunk: Shrunk, *, pin: str, seed: int, policies: Map[str, str]) -> Found:
+    """What a hunt with that seed found under these policies, with the scenario that it was shrunk to."""
     return Found(
         fingerprint=find.fingerprint,
         shape=find.shape,
@@ -67,38 +69,30 @@ def from_find(find: Find, unit: Unit, pin: str) -> Found:
         oracle=find.oracle,
         subject=find.subject,
         pin=pin,
-        scenario=find.document,
-        seed=unit.seed,
+        scenario=shrunk.document,
+        seed=seed,
         unit=find.unit,
         ordinal=find.ordinal,
-        policies=unit.policies,
+        policies=dict(policies),
+        attempts=shrunk.attempts or None,
     )
-
-
-def shown(judged: Judged) -> dict[str, str]:
-    """Every fingerprint that a play showed, with its shape; of a side that failed or disagrees with itself, the line that says how."""
-    for word, line in zip(FAILED, (judged.failure, judged.flaky), strict=True):
-        if line is not None:
-            side = "oracle" if line.startswith("the oracle") else "subject"
-            return {f"{word}:{side}": line}
-    return {finding.fingerprint: finding.shape for finding in judged.findings}
 
 
 def again(found: Found, judged: Judged, scenario: Document, attempts: int | None) -> Found:
     """The same finding as a play of `scenario` showed it."""
     changed = msgspec.structs.replace(found, scenario=scenario, attempts=attempts)
-    for finding in judged.findings:
-        if finding.fingerprint == found.fingerprint:
-            return msgspec.structs.replace(
-                changed,
-                shape=finding.shape,
-                attribution=finding.attribution,
-                property=finding.property,
-                at=finding.at,
-                oracle=finding.oracle,
-                subject=finding.subject,
-            )
-    return msgspec.structs.replace(changed, shape=shown(judged).get(found.fingerprint, found.shape))
+    finding = finding_of(judged, found.fingerprint)
+    if finding is None:
+        return msgspec.structs.replace(changed, shape=judged.failure or judged.flaky or found.shape)
+    return msgspec.structs.replace(
+        changed,
+        shape=finding.shape,
+        attribution=finding.attribution,
+        property=finding.property,
+        at=finding.at,
+        oracle=finding.oracle,
+        subject=finding.subject,
+    )
 
 
 def found_text(found: Found) -> str:
@@ -173,14 +167,14 @@ def kept(root: Path) -> list[Path]:
     return sorted((root / FOLDER).glob("*.yaml"))
 
 
-def keep(found: Found, root: Path) -> bool:
-    """Keep the finding, once: whether it was written, as none of its fingerprint or only a larger one was kept.
+def keep(found: Found, root: Path) -> Path:
+    """Keep the finding, once, and give its file. One of its fingerprint that is there already stays unless it is larger.
 
     Raises ScenarioError for a kept one that cannot be read, RunFileError where the file cannot be written.
     """
     path = found_path(root, found.fingerprint)
     if path.exists() and size(read_found(path).scenario) <= size(found.scenario):
-        return False
+        return path
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -192,7 +186,7 @@ def keep(found: Found, root: Path) -> bool:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise _cannot(path, error) from None
-    return True
+    return path
 
 
 def create(path: Path, text: str) -> None:

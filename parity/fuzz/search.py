@@ -12,7 +12,7 @@ from parity.fuzz.size import as_key, size
 
 Keeps = Callable[[Document], bool]
 Progress = Callable[[Document, int], None]
-Stopped = Literal["attempts", "time"]
+Stopped = Literal["attempts", "time", "interrupted"]
 
 
 class Over(Exception):

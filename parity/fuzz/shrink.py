@@ -6,25 +6,26 @@ budget; the seconds are a net below it, and where they end the search the result
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from parity.fuzz.document import Document
 from parity.fuzz.edits import renamed, tidied
 from parity.fuzz.passes import passes
 from parity.fuzz.script_passes import script_passes
-from parity.fuzz.search import Keeps, Over, Progress, Search
+from parity.fuzz.search import Keeps, Over, Progress, Search, Stopped
 
 ATTEMPTS = 600
 
 
 class Shrunk(msgspec.Struct, frozen=True):
-    """What came out, after that many questions; `stopped` says which budget ended it, null where nothing smaller is left."""
+    """What came out, after that many attempts.
+
+    `stopped` says what ended it, one of its two budgets or whoever asked; null where nothing smaller is left.
+    """
 
     document: Document
     attempts: int
-    stopped: Literal["attempts", "time"] | None
+    stopped: Stopped | None
 
 
 def shrink(
