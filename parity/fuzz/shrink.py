@@ -59,6 +59,15 @@ def _search(search: Search) -> None:
         before = search.best
         for one in chosen:
             one(search)
-    requests = search.best.get("requests")
-    if requests:
-        search.accept(renamed(search.best, {item["id"]: f"r{index}" for index, item in enumerate(requests)}))
+    if search.best.get("requests"):
+        in_order = sorted(search.best["requests"], key=lambda request: request.get("at", 0))
+        any(
+            search.accept(_numbered({**search.best, "requests": order}))
+            for order in (in_order, search.best["requests"])
+        )
+
+
+def _numbered(document: Document) -> Document:
+    """The document with its requests called r0, r1, … in their order."""
+    names = {request["id"]: f"r{index}" for index, request in enumerate(document["requests"])}
+    return renamed(document, names)
