@@ -6,6 +6,7 @@ fingerprint takes its place. People read it, and `parity shrink`, `promote` and 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping as Map
@@ -13,11 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from parity.decode import decode
-from parity.document import MAX_INTEGER, Fault, Mapping, dotted, line_at, parse
+from engine.policies import PolicyError, resolve
+from parity.decode import decode, plain
+from parity.document import MAX_INTEGER, Fault, Keys, Mapping, Node, Scalar, dotted, line_at, parse
 from parity.errors import RunFileError, ScenarioError
 from parity.finding import Attribution, Judged
-from parity.fuzz.document import Document, case_from
+from parity.form import ScenarioForm
+from parity.fuzz.document import TITLE, Document, case_from
 from parity.fuzz.examine import finding_of
 from parity.fuzz.shrink import Shrunk
 from parity.fuzz.size import size
@@ -25,6 +28,7 @@ from parity.fuzz.text import dump, flow, laid
 from parity.fuzz.unit import Find
 from parity.levels import PROPERTIES
 from parity.scenario import Json
+from parity.serve_form import ServeForm
 
 FOLDER = "runs/found"
 _FINGERPRINT = re.compile(r"f1:[0-9a-f]{16}|(void|flaky):(oracle|subject)")
@@ -119,24 +123,44 @@ def parse_found(data: bytes, path: str) -> Found:
     try:
         tree = parse(data)
         found = decode(tree, Found)
-        _check(found)
+        if not _FINGERPRINT.fullmatch(found.fingerprint):
+            raise Fault(f"{found.fingerprint[:40]!r} is no fingerprint", ("fingerprint",))
+        _check_policies(found.policies)
+        document_of(tree.items["scenario"], ("scenario",))
     except Fault as fault:
-        place = dotted(fault.keys)
-        message = f"{place}: {fault.message}" if place else fault.message
-        line = fault.line if fault.line is not None or tree is None else line_at(tree, fault.keys)
-        raise ScenarioError(path, message.replace("\n", " "), line=line, hint=fault.hint) from None
+        raise fault_in(path, tree, fault) from None
     return found
 
 
-def _check(found: Found) -> None:
-    if not _FINGERPRINT.fullmatch(found.fingerprint):
-        raise Fault(f"{found.fingerprint[:40]!r} is no fingerprint", ("fingerprint",))
-    if found.scenario.get("level") not in PROPERTIES:
-        raise Fault(f"level is one of {', '.join(PROPERTIES)}", ("scenario", "level"))
+def _check_policies(policies: Map[str, str]) -> None:
     try:
-        case_from(found.scenario)
+        resolve(policies)
+    except PolicyError as error:
+        raise Fault(str(error), ("policies",)) from None
+
+
+def document_of(node: Node, keys: Keys = ()) -> Document:
+    """The document at `keys` of a file, which can be played. Raises Fault at the key that cannot be."""
+    document: Document = plain(node)
+    level = document.get("level")
+    if level not in PROPERTIES:
+        raise Fault(f"level is one of {', '.join(PROPERTIES)}", (*keys, "level"))
+    assert isinstance(node, Mapping), "what has a level is a map"
+    titled = Mapping({"title": Scalar(TITLE, TITLE, node.line), **node.items}, node.lines, node.line)
+    decode(titled, ServeForm if level == "serve" else ScenarioForm, keys)
+    try:
+        case_from(document)
     except Fault as fault:
-        raise Fault(fault.message, ("scenario", *fault.keys), hint=fault.hint) from None
+        raise Fault(fault.message, (*keys, *fault.keys), hint=fault.hint) from None
+    return document
+
+
+def fault_in(path: str, tree: Mapping | None, fault: Fault) -> ScenarioError:
+    """The fault as an error of that file: one line that names the line and the key."""
+    place = dotted(fault.keys)
+    message = f"{place}: {fault.message}" if place else fault.message
+    line = fault.line if fault.line is not None or tree is None else line_at(tree, fault.keys)
+    return ScenarioError(path, message.replace("\n", " "), line=line, hint=fault.hint)
 
 
 def read_found(path: Path) -> Found:
@@ -184,7 +208,8 @@ def keep(found: Found, root: Path) -> Path:
             os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise _cannot(path, error) from None
     return path
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 
 from parity.decode import plain
-from parity.document import Fault, dotted, line_at, parse
+from parity.document import Fault, Mapping, parse
 from parity.errors import RunFileError, ScenarioError, UsageError
 from parity.finding import Decided
 from parity.fuzz.document import Document, case_from
-from parity.fuzz.found import Found, is_found, parse_found
+from parity.fuzz.found import Found, document_of, fault_in, is_found, parse_found
 from parity.loader import load_file
 from parity.runlog import read_run
 from parity.suite import scenario_files
@@ -82,18 +82,13 @@ def _of_run(root: Path, run: Path, name: str, policies: dict[str, str]) -> Given
 
 def _document(data: bytes, path: str) -> Document:
     """The one scenario of a file, which may lie anywhere."""
-    tree = None
+    tree: Mapping | None = None
     try:
         tree = parse(data)
         points = expand(tree)
         if len(points) > 1:
             hint = "play it with `parity run` and give RUN#ID, or write the one scenario out"
             raise Fault(f"the sweep has {len(points)} scenarios", ("sweep",), hint=hint)
-        document: Document = plain(points[0].tree)
-        case_from(document)
+        return document_of(points[0].tree)
     except Fault as fault:
-        place = dotted(fault.keys)
-        message = f"{place}: {fault.message}" if place else fault.message
-        line = fault.line if fault.line is not None or tree is None else line_at(tree, fault.keys)
-        raise ScenarioError(path, message, line=line, hint=fault.hint) from None
-    return document
+        raise fault_in(path, tree, fault) from None

@@ -44,14 +44,14 @@ _FIELDS = {
     "conditions": "whether a wait comes true",
 }
 _KINDS = {
-    "greater": "greater than upstream's",
-    "less": "less than upstream's",
-    "longer": "longer than upstream's",
-    "shorter": "shorter than upstream's",
+    "greater": "greater than in upstream",
+    "less": "less than in upstream",
+    "longer": "longer than in upstream",
+    "shorter": "shorter than in upstream",
     "missing": "missing",
-    "extra": "there and not upstream's",
-    "type": "of another type than upstream's",
-    "differs": "other than upstream's",
+    "extra": "there and not in upstream",
+    "type": "of another type than in upstream",
+    "differs": "other than in upstream",
 }
 _EVENTS = {
     "preempt": "a request is preempted",
@@ -84,10 +84,15 @@ class Words(msgspec.Struct, frozen=True):
         return names[0] if names else re.sub(r"[^a-z_].*", "", self.path) or "end"
 
 
+def is_shape(line: str) -> bool:
+    """Whether the line is a shape, and not how a side failed."""
+    return line.count("|") == 7
+
+
 def words_of(shape: str) -> Words:
     """The components of a shape's line."""
     parts = shape.split("|")
-    if len(parts) != 8:
+    if not is_shape(shape):
         return Words(path="end")
     _, attribution, event, path, kind, role, events, broken = parts
     either = dict.fromkeys(name for name in re.split(r"[+/]", events) if name != "-")
@@ -96,17 +101,26 @@ def words_of(shape: str) -> Words:
 
 def title_of(shape: str) -> str:
     """A title to begin with: what differs or is broken, how, and when."""
+    if not is_shape(shape):
+        return f"{TITLE}: {' '.join(shape.split())}"
     words = words_of(shape)
     what = _FIELDS.get(words.field, words.field.replace("_", " "))
     if words.attribution == "mirrored":
         said = f"both sides break {words.broken}, seen in {what}"
     else:
         said = f"a difference in {what} ({_KINDS.get(words.kind, _KINDS['differs'])})"
+        said += f", of a request that is {_role(words.role)}" if words.role != "-" else ""
         said += f", and {words.broken} is broken" if words.broken != "-" else ""
     when = [_EVENTS[name] for name in words.events if name in _EVENTS]
     if when:
         said += f", when {' and '.join(when)}"
     return f"{TITLE}: {said}"
+
+
+def _role(role: str) -> str:
+    """What the request was; where the sides do not agree, what on which."""
+    oracle, mark, subject = role.partition("/")
+    return f"{oracle} in upstream and {subject} here" if mark else oracle
 
 
 def family_of(shape: str, document: Document) -> str:
@@ -132,6 +146,8 @@ def family_of(shape: str, document: Document) -> str:
 
 def slug_of(shape: str, fingerprint: str) -> str:
     """A file's name: the field, how it differs, the events, and enough of the fingerprint to tell it from its like."""
+    if not is_shape(shape):
+        return fingerprint.replace(":", "-")
     words = words_of(shape)
     broken = words.broken.replace(",", "-") if words.broken != "-" else ""
     parts = [words.field, words.kind if words.attribution != "mirrored" else "", broken, *words.events]
