@@ -30,6 +30,8 @@ from parity.scenario import Json
 
 Pass = Callable[[Search], None]
 
+_POOL = ("num_blocks", "kv_cache_memory_bytes")
+
 
 def passes(level: str) -> tuple[Pass, ...]:
     """The passes of level plan or schedule."""
@@ -122,19 +124,22 @@ def earlier(search: Search) -> None:
 
 
 def fewer_keys(search: Search) -> None:
-    """Keys back to their defaults, which means left out."""
+    """Keys back to their defaults, which means left out. What sizes the pool stays: the default's 1 GiB is slow to play."""
     for key in [key for key in search.best if key not in ("level", "config", "requests", "aborts", "resets")]:
         search.attempt(drop(search.best, (key,)))
-    optional = [key for key in search.best["config"] if key != "model"]
-    if optional and not search.attempt({**search.best, "config": {"model": search.best["config"]["model"]}}):
+    config: dict[str, Json] = search.best["config"]
+    needed = {"model", next((key for key in _POOL if key in config), "model")}
+    optional = [key for key in config if key not in needed]
+    least = {key: value for key, value in config.items() if key in needed}
+    if optional and not search.attempt({**search.best, "config": least}):
         for key in optional:
             search.attempt(drop(search.best, ("config", key)))
-    for key, needed in (
+    for key, required in (
         ("requests", ("id", "prompt", "max_tokens")),
         ("aborts", ("id", "at")),
         ("resets", ("at",)),
     ):
-        _fewer_of_entries(search, key, needed)
+        _fewer_of_entries(search, key, required)
 
 
 def _fewer_of_entries(search: Search, key: str, needed: Sequence[str]) -> None:

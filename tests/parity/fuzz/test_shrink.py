@@ -235,6 +235,23 @@ def test_a_plan_has_its_keys_dropped_and_its_numbers_lowered() -> None:
     }
 
 
+def test_the_pool_stays_small_and_is_never_left_to_the_default() -> None:
+    def keeps(document: Document) -> bool:
+        return document["config"].get("num_blocks", 99) > 3 or "kv_cache_memory_bytes" in document["config"]
+
+    both = {"model": "tiny-opt", "num_blocks": 12, "kv_cache_memory_bytes": 1 << 20}
+    alone = {"model": "tiny-opt", "kv_cache_memory_bytes": 1 << 20}
+
+    configs = [
+        shrunk({"level": "plan", "config": config}, keeps).document["config"] for config in (both, alone)
+    ]
+
+    assert configs == [
+        {"model": "tiny-opt", "num_blocks": 4},
+        {"model": "tiny-opt", "kv_cache_memory_bytes": 0},
+    ]
+
+
 def script() -> Document:
     body = {"prompt": {"$ids": 40}, "max_tokens": 64, "temperature": 0, "stop": ["one", "two"]}
     return {
