@@ -52,5 +52,5 @@ def execute(args: argparse.Namespace) -> int:
     if source.found is not None and source.found.attempts is None:
         print(f"it was not shrunk: `parity shrink {args.file}` may make it smaller", file=sys.stderr)
     print(f"title: {done.title}", file=sys.stderr)
-    print(f"next: edit the title, then {command}", file=sys.stderr)
+    print(f"next: {'edit the title, then ' if args.title is None else ''}{command}", file=sys.stderr)
     return int(ExitCode.OK)

@@ -31,7 +31,7 @@ from parity.scenario import Json
 from parity.serve_form import ServeForm
 
 FOLDER = "runs/found"
-_FINGERPRINT = re.compile(r"f1:[0-9a-f]{16}|(void|flaky):(oracle|subject)")
+SYNTAX = re.compile(r"f1:[0-9a-f]{16}|(void|flaky):(oracle|subject)")
 _PLAIN_DEPTH = 3
 
 
@@ -123,7 +123,7 @@ def parse_found(data: bytes, path: str) -> Found:
     try:
         tree = parse(data)
         found = decode(tree, Found)
-        if not _FINGERPRINT.fullmatch(found.fingerprint):
+        if not SYNTAX.fullmatch(found.fingerprint):
             raise Fault(f"{found.fingerprint[:40]!r} is no fingerprint", ("fingerprint",))
         _check_policies(found.policies)
         document_of(tree.items["scenario"], ("scenario",))

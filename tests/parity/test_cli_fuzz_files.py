@@ -184,6 +184,7 @@ def test_a_scenario_of_a_run_is_shrunk_by_what_the_run_found(
             2,
             "does not show f1:0000000000000000: it shows f1:",
         ),
+        (["{file}", "--fingerprint", "terminates"], 64, "--fingerprint 'terminates' is none"),
         (["{stuck}"], 64, "records cover all that"),
         (["{quiet}"], 2, "shows no finding — there is nothing to shrink"),
         (["{sweep}"], 64, "sweep: the sweep has 2 scenarios"),
@@ -239,7 +240,11 @@ def test_promote_writes_a_scenario_of_the_suite(
     assert said.out.strip() == "parity/scenarios/caching/freed-first.yaml"
     assert case.title.startswith("Found by a hunt: a difference in evicted blocks")
     assert "next: edit the title, then parity run caching/freed-first" in said.err
-    assert path.read_text().splitlines()[1:4] == ["level: schedule", "config: {model: tiny-opt, num_blocks: 4}", "requests:"]
+    assert path.read_text().splitlines()[1:4] == [
+        "level: schedule",
+        "config: {model: tiny-opt, num_blocks: 4}",
+        "requests:",
+    ]
 
 
 def test_promote_guesses_family_name_and_title(
