@@ -1,0 +1,87 @@
+"""Plays cases on the oracle with coverage.py beside it, and brings back what it executed.
+
+coverage.py belongs to our environment, while the oracle's is locked and verified. So the package alone is put on the path of this one
+process; it has no dependencies, and its tracer written in Python serves an interpreter that its compiled one does not fit.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from oracle.driver.reach import REACH_VARIABLE
+from oracle.interpreter import oracle_environment, oracle_python
+from oracle.pins import Pin
+from parity.errors import InconclusiveError, OracleError
+from parity.oracle_side import oracle_faults
+from parity.process_side import ProcessSide
+from parity.reach.survey import File, Report, survey_all
+from parity.report.progress import RunProgress, counted
+from parity.scenario import Case
+
+TOOL = "coverage"
+
+
+def reach_of(root: Path, pin: Pin, cases: Sequence[Case], progress: RunProgress) -> list[File]:
+    """What the oracle executes of upstream's core while it plays `cases`, once each.
+
+    Raises OracleError where it or coverage.py is not there, InconclusiveError where a case could not be played.
+    """
+    package = _tool()
+    with tempfile.TemporaryDirectory(prefix="nullblock-reach-") as scratch, oracle_faults():
+        reports = Path(scratch, "reports")
+        reports.mkdir()
+        tool = Path(scratch, "tool")
+        tool.mkdir()
+        (tool / TOOL).symlink_to(package, target_is_directory=True)
+        environment = _beside(oracle_environment(root, pin), tool) | {REACH_VARIABLE: str(reports)}
+        command = [str(oracle_python(root, pin)), "-m", "oracle.driver"]
+        with closing(ProcessSide("oracle", command, root, environment)) as side:
+            with progress.starting(f"starting vLLM {pin.version}, measured"):
+                side.hello()
+            with progress.starting(f"playing {counted(len(cases), 'scenario')} on it"):
+                _play(side, cases)
+        with progress.starting("reading what it executed"):
+            report = _read(reports)
+            return survey_all(report, {name: (root / name).read_text("utf-8") for name in report.files})
+
+
+def _tool() -> Path:
+    """The folder of coverage.py's package. Raises OracleError where it is not installed."""
+    found = importlib.util.find_spec(TOOL)
+    if found is None or not found.submodule_search_locations:
+        raise OracleError("coverage.py is not installed here", hint="run `make setup-test`, which installs it")
+    return Path(next(iter(found.submodule_search_locations)))
+
+
+def _beside(environment: dict[str, str], tool: Path) -> dict[str, str]:
+    """The environment with the tool's folder behind whatever is on the path already."""
+    path = [environment["PYTHONPATH"]] if "PYTHONPATH" in environment else []
+    return environment | {"PYTHONPATH": os.pathsep.join([*path, str(tool)])}
+
+
+def _play(side: ProcessSide, cases: Sequence[Case]) -> None:
+    for case in cases:
+        side.begin(case.scenario)
+        play = side.finish()
+        if play.failure is not None:
+            raise InconclusiveError(f"{case.id}: oracle: {play.failure}", hint="see `parity show`")
+
+
+def _read(reports: Path) -> Report:
+    """The one process's report. What a process had executed that was killed is lost, so nothing would be concluded."""
+    files = list(reports.iterdir())
+    try:
+        (file,) = files
+        return msgspec.json.decode(file.read_bytes(), type=Report)
+    except (ValueError, msgspec.DecodeError):
+        raise InconclusiveError(
+            f"{len(files)} processes of the oracle were measured, and not one to its end",
+            hint="run it again on an idle machine",
+        ) from None
