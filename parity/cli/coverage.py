@@ -41,12 +41,14 @@ def execute(args: argparse.Namespace) -> int:
     from parity.reach.show import shown_object
     from parity.report.progress import RunProgress
     from parity.root import project_root
+    from parity.scenario import Scenario
     from parity.suite import load_suite, select
 
     root = project_root()
     pin = find_pin(root, args.pin)
-    cases = [case for case in select(load_suite(root), args.scenario) if case.scenario.level != "serve"]
-    if not cases:
+    chosen = [case.scenario for case in select(load_suite(root), args.scenario)]
+    scenarios = [scenario for scenario in chosen if isinstance(scenario, Scenario)]
+    if not scenarios:
         raise UsageError(
             "only level serve is chosen, which the oracle's driver does not play",
             hint="choose scenarios of plan or schedule",
@@ -56,13 +58,13 @@ def execute(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(f"{FILE}: {error.strerror}", hint="restore it from the repository") from None
     measure_oracle(root, pin)
-    files = reach_of(root, pin, cases, RunProgress())
+    files = reach_of(root, pin, scenarios, RunProgress())
     judged = None if args.scenario else judge(files, decisions)
     if args.json:
-        json.dump(shown_object(files, decisions, judged, pin=pin.name, scenarios=len(cases)), sys.stdout)
+        json.dump(shown_object(files, decisions, judged, pin=pin.name, scenarios=len(scenarios)), sys.stdout)
         print()
     else:
-        _print(args, files, decisions, judged, f"{len(cases)} scenarios on vLLM {pin.version}")
+        _print(args, files, decisions, judged, f"{len(scenarios)} scenarios on vLLM {pin.version}")
     return ExitCode.OK if judged is None or judged.settled else ExitCode.FINDINGS
 
 
@@ -79,7 +81,7 @@ def _print(
     from parity.reach.show import missing_lines, table, verdict_lines
 
     console = Console(highlight=False, soft_wrap=True, markup=False)
-    console.print(f"{head}; lines and branches are those of functions' bodies in vllm/v1/core")
+    console.print(f"{head}: of the bodies of functions in vllm/v1/core are executed")
     console.print(table(files, judged))
     if args.missing:
         console.print("\n".join(["not executed, by line:", *missing_lines(files)]))
@@ -88,4 +90,6 @@ def _print(
         return
     console.print("\n".join(verdict_lines(judged, decisions)))
     if not judged.settled:
-        console.print(f"next: write a scenario for what is to do, or its reason into {FILE}; drop what is stale there")
+        console.print(
+            f"next: write a scenario for what is to do, or its reason into {FILE}; drop what is stale there"
+        )

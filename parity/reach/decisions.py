@@ -71,9 +71,7 @@ def read_decisions(data: bytes) -> Decisions:
     try:
         tables = msgspec.convert(tomllib.loads(data.decode()), dict[str, _Table])
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise UsageError(
-            f"{FILE}: {error}", hint="a table a reason: because, functions, branches"
-        ) from None
+        raise UsageError(f"{FILE}: {error}", hint="a table a reason: because, functions, branches") from None
     entries: list[Entry] = []
     for name, table in tables.items():
         if not table.because.strip():

@@ -1,4 +1,4 @@
-"""Plays cases on the oracle with coverage.py beside it, and brings back what it executed.
+"""Plays scenarios on the oracle with coverage.py beside it, and brings back what it executed.
 
 coverage.py belongs to our environment, while the oracle's is locked and verified. So the package alone is put on the path of this one
 process; it has no dependencies, and its tracer written in Python serves an interpreter that its compiled one does not fit.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -23,15 +23,15 @@ from parity.oracle_side import oracle_faults
 from parity.process_side import ProcessSide
 from parity.reach.survey import File, Report, survey_all
 from parity.report.progress import RunProgress, counted
-from parity.scenario import Case
+from parity.scenario import Scenario
 
 TOOL = "coverage"
 
 
-def reach_of(root: Path, pin: Pin, cases: Sequence[Case], progress: RunProgress) -> list[File]:
-    """What the oracle executes of upstream's core while it plays `cases`, once each.
+def reach_of(root: Path, pin: Pin, scenarios: Sequence[Scenario], progress: RunProgress) -> list[File]:
+    """What the oracle executes of upstream's core while it plays `scenarios`, once each.
 
-    Raises OracleError where it or coverage.py is not there, InconclusiveError where a case could not be played.
+    Raises OracleError where it or coverage.py is not there, InconclusiveError where a scenario could not be played.
     """
     package = _tool()
     with tempfile.TemporaryDirectory(prefix="nullblock-reach-") as scratch, oracle_faults():
@@ -45,8 +45,8 @@ def reach_of(root: Path, pin: Pin, cases: Sequence[Case], progress: RunProgress)
         with closing(ProcessSide("oracle", command, root, environment)) as side:
             with progress.starting(f"starting vLLM {pin.version}, measured"):
                 side.hello()
-            with progress.starting(f"playing {counted(len(cases), 'scenario')} on it"):
-                _play(side, cases)
+            with progress.starting(f"playing {counted(len(scenarios), 'scenario')} on it"):
+                _play(side, scenarios)
         with progress.starting("reading what it executed"):
             report = _read(reports)
             return survey_all(report, {name: (root / name).read_text("utf-8") for name in report.files})
@@ -56,7 +56,9 @@ def _tool() -> Path:
     """The folder of coverage.py's package. Raises OracleError where it is not installed."""
     found = importlib.util.find_spec(TOOL)
     if found is None or not found.submodule_search_locations:
-        raise OracleError("coverage.py is not installed here", hint="run `make setup-test`, which installs it")
+        raise OracleError(
+            "coverage.py is not installed here", hint="run `make setup-test`, which installs it"
+        )
     return Path(next(iter(found.submodule_search_locations)))
 
 
@@ -66,12 +68,14 @@ def _beside(environment: dict[str, str], tool: Path) -> dict[str, str]:
     return environment | {"PYTHONPATH": os.pathsep.join([*path, str(tool)])}
 
 
-def _play(side: ProcessSide, cases: Sequence[Case]) -> None:
-    for case in cases:
-        side.begin(case.scenario)
+def _play(side: ProcessSide, scenarios: Sequence[Scenario]) -> None:
+    for scenario in scenarios:
+        side.begin(scenario)
         play = side.finish()
         if play.failure is not None:
-            raise InconclusiveError(f"{case.id}: oracle: {play.failure}", hint="see `parity show`")
+            raise InconclusiveError(
+                f"{scenario.id}: oracle: {play.failure}", hint=f"parity show {scenario.id}"
+            )
 
 
 def _read(reports: Path) -> Report:

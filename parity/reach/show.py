@@ -15,34 +15,38 @@ from parity.report.progress import counted
 
 
 def table(files: Sequence[File], judged: Judged | None) -> Table:
-    """One row a file and one for all. Without a judgement only what was reached is told."""
+    """One row a file and one for all. Without a judgement only what was reached is told.
+
+    Functions are entered, in scope or out of it; what is to do are functions and branches.
+    """
     result = Table(box=None, pad_edge=False)
     result.add_column("file", no_wrap=True)
-    names = ["lines", "branches", "functions"]
-    names += ["out of scope", "to do", "branches decided", "to do"] if judged else []
-    for name in names:
-        result.add_column(name, justify="right")
+    for name in ["lines", "branches", "entered", *(["in scope", "out", "to do"] if judged else ["of"])]:
+        result.add_column(name, justify="right", no_wrap=True)
     for file in files:
-        result.add_row(file.path, *_cells([file], judged, file.path))
-    result.add_row("all", *_cells(files, judged, None), style="bold")
+        result.add_row(file.path, *_cells([file], judged))
+    result.add_row("all", *_cells(files, judged), style="bold")
     return result
 
 
-def _cells(files: Sequence[File], judged: Judged | None, path: str | None) -> list[str]:
+def _cells(files: Sequence[File], judged: Judged | None) -> list[str]:
     functions = [function for file in files for function in file.functions]
+    entered = sum(function.entered for function in functions)
     cells = [
-        _share(*map(sum, zip(*(file.lines for file in files), strict=True))),
-        _share(*map(sum, zip(*(file.jumps for file in files), strict=True))),
-        f"{sum(function.entered for function in functions)} of {len(functions)}",
+        _share(sum(file.lines[0] for file in files), sum(file.lines[1] for file in files)),
+        _share(sum(file.jumps[0] for file in files), sum(file.jumps[1] for file in files)),
+        str(entered),
     ]
-    if judged is not None:
-        names = (judged.functions_out, judged.functions, judged.branches_out, judged.branches)
-        cells += [str(sum(_is_in(name, path) for name in some)) for some in names]
-    return cells
+    if judged is None:
+        return [*cells, str(len(functions))]
+    paths = {file.path for file in files}
+    to_do = [sum(_path_of(name) in paths for name in some) for some in (judged.functions, judged.branches)]
+    in_scope = entered + to_do[0]
+    return [*cells, str(in_scope), str(len(functions) - in_scope), str(sum(to_do))]
 
 
-def _is_in(name: str, path: str | None) -> bool:
-    return path is None or name.partition("::")[0] == path
+def _path_of(name: str) -> str:
+    return name.partition("::")[0]
 
 
 def _share(reached: int, total: int) -> str:
@@ -57,8 +61,7 @@ def missing_lines(files: Sequence[File]) -> list[str]:
 def _ranges(lines: Sequence[int]) -> str:
     """Neighbours joined: `3-5, 8`."""
     runs = [
-        [line for _, line in run]
-        for _, run in groupby(enumerate(lines), key=lambda item: item[1] - item[0])
+        [line for _, line in run] for _, run in groupby(enumerate(lines), key=lambda item: item[1] - item[0])
     ]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 

@@ -34,7 +34,9 @@ class Source:
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines()
         self._owners: dict[int, str] = {}
-        self._conditions: dict[int, tuple[str, int]] = {}  # line: its text, and the first line of what it guards
+        self._conditions: dict[
+            int, tuple[str, int]
+        ] = {}  # line: its text, and the first line of what it guards
         self._handlers: list[Handler] = []
         tree = ast.parse(text)
         self._own(tree, "")
@@ -105,7 +107,7 @@ def _cut(line: str, first: int, last: int | None) -> str:
 
 def _first_line(node: ast.stmt) -> int:
     """Where the statement begins for the interpreter: at its first decorator."""
-    decorators = getattr(node, "decorator_list", [])
+    decorators = node.decorator_list if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) else []
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
