@@ -6,6 +6,7 @@ process; it has no dependencies, and its tracer written in Python serves an inte
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import tempfile
@@ -48,7 +49,7 @@ def reach_of(root: Path, pin: Pin, scenarios: Sequence[Scenario], progress: RunP
             with progress.starting(f"playing {counted(len(scenarios), 'scenario')} on it"):
                 _play(side, scenarios)
         with progress.starting("reading what it executed"):
-            report = _read(reports)
+            report = read_report(reports)
             return survey_all(report, {name: (root / name).read_text("utf-8") for name in report.files})
 
 
@@ -78,14 +79,16 @@ def _play(side: ProcessSide, scenarios: Sequence[Scenario]) -> None:
             )
 
 
-def _read(reports: Path) -> Report:
-    """The one process's report. What a process had executed that was killed is lost, so nothing would be concluded."""
+def read_report(reports: Path) -> Report:
+    """The one process's report. Raises InconclusiveError where there were more, or where it was killed.
+
+    What a killed process had executed is lost, so its successor's report would tell too little.
+    """
     files = list(reports.iterdir())
-    try:
-        (file,) = files
-        return msgspec.json.decode(file.read_bytes(), type=Report)
-    except (ValueError, msgspec.DecodeError):
-        raise InconclusiveError(
-            f"{len(files)} processes of the oracle were measured, and not one to its end",
-            hint="run it again on an idle machine",
-        ) from None
+    if len(files) == 1:
+        with contextlib.suppress(msgspec.DecodeError):
+            return msgspec.json.decode(files[0].read_bytes(), type=Report)
+    raise InconclusiveError(
+        f"what {counted(len(files), 'process')} of the oracle executed is not known whole",
+        hint="run it again on an idle machine",
+    )
