@@ -88,7 +88,7 @@ def _print(
     if judged is None:
         console.print("a part of the suite: what it does not reach is not judged")
         return
-    console.print("\n".join(verdict_lines(judged, decisions)))
+    console.print("\n".join(verdict_lines(files, judged, decisions)))
     if not judged.settled:
         console.print(
             f"next: write a scenario for what is to do, or its reason into {FILE}; drop what is stale there"

@@ -66,9 +66,14 @@ def _ranges(lines: Sequence[int]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def verdict_lines(judged: Judged, decisions: Decisions) -> list[str]:
+def verdict_lines(files: Sequence[File], judged: Judged, decisions: Decisions) -> list[str]:
     """What is to do and what is stale, one line each, and the reasons with their numbers."""
-    lines = [f"to do: never entered: {name}" for name in judged.functions]
+    states = Counter(branch.state for file in files for branch in file.branches)
+    lines = [
+        f"branches of the functions that are entered: {states['reached']} reached,"
+        f" {states['missed']} not, {states['behind']} behind those"
+    ]
+    lines += [f"to do: never entered: {name}" for name in judged.functions]
     lines += [f"to do: never reached: {key}" for key in judged.branches]
     lines += [f"stale: {stale.pattern}: {stale.why}" for stale in judged.stale]
     lines += ["out of scope, because"]
