@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import strategies as st
-
 from parity.fuzz.document import Document
-from parity.fuzz.strategies.configs import written
-from parity.fuzz.strategies.frame import draw_features, draw_frame
-from parity.fuzz.strategies.hand import Hand
-from parity.fuzz.strategies.requests import Request, draw_requests
+from parity.fuzz.drawing.configs import written
+from parity.fuzz.drawing.frame import draw_features, draw_frame
+from parity.fuzz.drawing.hand import Hand
+from parity.fuzz.drawing.requests import Request, draw_requests
 
-MOST_STEPS = 500  # of a timeline that is not cut short: more than any takes that ends by its state
 _AFTER = (1, 0, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 26)  # steps after an arrival
 _OVERLONG = "a prompt that upstream's front end refuses"
 _CUT = "the limit of steps is drawn"
 
 
-@st.composite
-def schedule_documents(draw: st.DrawFn) -> Document:
-    hand = Hand(draw)
+def draw_schedule(hand: Hand) -> Document:
     features = draw_features(hand)
     frame = draw_frame(hand, features)
     requests = draw_requests(hand, frame)

@@ -10,8 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from parity.fuzz.strategies.configs import BLOCK_SIZES, WATERMARKS, Config, Pool, names, sized
-from parity.fuzz.strategies.hand import Hand
+from parity.fuzz.drawing.configs import BLOCK_SIZES, WATERMARKS, Config, Pool, names, sized
+from parity.fuzz.drawing.hand import Hand
 from parity.models import model
 
 Pressure = Literal["roomy", "tight", "impossible"]

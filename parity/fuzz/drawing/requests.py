@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from parity.fuzz.strategies.frame import Frame
-from parity.fuzz.strategies.hand import ROLL, Hand, near
+from parity.fuzz.drawing.frame import Frame
+from parity.fuzz.drawing.hand import ROLL, Hand, near
 
 Request = dict[str, Any]
 Part = dict[str, Any]

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from hypothesis import strategies as st
-
 from parity.fuzz.document import Document
-from parity.fuzz.strategies.configs import BLOCK_SIZES, WATERMARKS, Config, Pool, names, sized, written
-from parity.fuzz.strategies.hand import Hand
+from parity.fuzz.drawing.configs import BLOCK_SIZES, WATERMARKS, Config, Pool, names, sized, written
+from parity.fuzz.drawing.hand import Hand
 from parity.models import model
 
 MOST_BLOCKS = 4000  # both sides hold an object a block
 _SEQS = (16, 1, 2, 3, 15, 17, 64, 256)
 
 
-@st.composite
-def plan_documents(draw: st.DrawFn) -> Document:
-    hand = Hand(draw)
+def draw_plan(hand: Hand) -> Document:
     pool = _pool(hand)
     config = dict(pool.keys)
     limit = _length(hand, pool, config)

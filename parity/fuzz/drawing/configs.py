@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from parity.defaults import config_defaults
-from parity.fuzz.strategies.hand import Hand
+from parity.fuzz.drawing.hand import Hand
 from parity.models import models
 from parity.scenario import Model
 
