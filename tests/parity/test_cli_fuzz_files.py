@@ -239,7 +239,11 @@ def test_promote_writes_a_scenario_of_the_suite(
     assert said.out.strip() == "parity/scenarios/caching/freed-first.yaml"
     assert case.title.startswith("Found by a hunt: a difference in evicted blocks")
     assert "next: edit the title, then parity run caching/freed-first" in said.err
-    assert path.read_text().splitlines()[1:4] == ["level: schedule", "config: {model: tiny-opt, num_blocks: 4}", "requests:"]
+    assert path.read_text().splitlines()[1:4] == [
+        "level: schedule",
+        "config: {model: tiny-opt, num_blocks: 4}",
+        "requests:",
+    ]
 
 
 def test_promote_guesses_family_name_and_title(

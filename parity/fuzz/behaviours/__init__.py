@@ -8,7 +8,7 @@ from itertools import combinations
 from parity.fuzz.behaviours import plan, schedule
 from parity.fuzz.behaviours.states import states
 from parity.observation import Observation, Schedule, Serve
-from parity.scenario import Level, Scenario
+from parity.scenario import AnyScenario, Level, Scenario
 
 __all__ = ["TARGETS", "VOCABULARY", "pairs", "reached", "scores", "states"]
 
@@ -19,9 +19,9 @@ TARGETS: dict[Level, tuple[str, ...]] = {
 }
 
 
-def reached(scenario: Scenario, observation: Observation) -> frozenset[str]:
+def reached(scenario: AnyScenario, observation: Observation) -> frozenset[str]:
     """The names of the level's vocabulary that one side's observation shows. Raises ValueError for level serve."""
-    if isinstance(observation, Serve):
+    if isinstance(observation, Serve) or not isinstance(scenario, Scenario):
         raise ValueError("behaviours of level serve are not told apart")
     if isinstance(observation, Schedule):
         return schedule.reached(scenario, observation)
@@ -33,7 +33,7 @@ def pairs(names: Collection[str]) -> set[str]:
     return {f"{one}+{other}" for one, other in combinations(sorted(names), 2)}
 
 
-def scores(scenario: Scenario, observation: Observation) -> dict[str, float]:
+def scores(scenario: AnyScenario, observation: Observation) -> dict[str, float]:
     """What `hypothesis.target` is to raise, by the labels of TARGETS, in their order."""
     behaviours = float(len(reached(scenario, observation)))
     if not isinstance(observation, Schedule):

@@ -93,7 +93,7 @@ VOCABULARY = (
 
 def reached(scenario: Scenario, observation: Schedule) -> frozenset[str]:
     """The names of VOCABULARY that the observation shows."""
-    names = {observation.end.kind}
+    names: set[str] = {observation.end.kind}
     if not isinstance(observation.plan, PlanOk):
         return frozenset(names)
     config, limit = scenario.config, observation.plan.max_model_len

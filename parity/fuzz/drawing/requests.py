@@ -134,8 +134,19 @@ class Requests:
         answer = (("output_of", f"r{source}"), output, output)
         some_answer = (("output_of", f"r{source}"), near(roll, (output, size, 1), 1, output), output)
         other = (source + 1 + roll) % len(self.requests)
-        some_other = (("of", f"r{other}"), near(roll, (size, self._prompts[other]), 1, self._prompts[other]), self._prompts[other])
-        forms = ([all_of], [some_of, fresh], [all_of, answer, fresh], [some_of], [all_of, some_answer], [some_answer, some_other])
+        some_other = (
+            ("of", f"r{other}"),
+            near(roll, (size, self._prompts[other]), 1, self._prompts[other]),
+            self._prompts[other],
+        )
+        forms = (
+            [all_of],
+            [some_of, fresh],
+            [all_of, answer, fresh],
+            [some_of],
+            [all_of, some_answer],
+            [some_answer, some_other],
+        )
         return list(forms[kind - 2])
 
     def _trimmed(self, parts: list[_Piece]) -> tuple[list[_Piece], int]:
