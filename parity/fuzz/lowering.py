@@ -10,9 +10,9 @@ from typing import Any
 
 from parity.defaults import config_defaults
 from parity.document import Keys
+from parity.fuzz.attempts import Search
 from parity.fuzz.document import Document
 from parity.fuzz.edits import at, numbers, put
-from parity.fuzz.search import Search
 
 Move = tuple[tuple[Keys, int], ...]
 

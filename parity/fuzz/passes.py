@@ -11,6 +11,7 @@ from typing import Any
 
 from parity.defaults import config_defaults
 from parity.document import Keys
+from parity.fuzz.attempts import Search
 from parity.fuzz.document import Document
 from parity.fuzz.edits import (
     at,
@@ -24,7 +25,6 @@ from parity.fuzz.edits import (
     without_requests,
 )
 from parity.fuzz.lowering import fewer_tokens, lower, plain_ids, renumbered, smaller_numbers
-from parity.fuzz.search import Search
 from parity.models import models
 from parity.scenario import Json
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from parity.document import Keys
+from parity.fuzz.attempts import Search
 from parity.fuzz.document import Document
 from parity.fuzz.edits import at, containers, drop, numbers, put, texts
 from parity.fuzz.lowering import lower
 from parity.fuzz.passes import Pass, chunks
-from parity.fuzz.search import Search
 from parity.scenario import Json
 
 _WAITS = ("within", "pause", "deadline")

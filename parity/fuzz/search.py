@@ -1,76 +1,82 @@
-"""The search for a smaller document: what was asked already, what is left to ask, and the smallest that was kept."""
+"""A steered search: documents drawn at random, or out of the choices of earlier ones that showed something new.
+
+What is new is for the caller to say (the pairs of behaviours that both sides showed). The choices of such a document are kept, and
+more than half of the documents to come are variations of a kept one: a few choices made anew, all from some place on made anew, or
+the rest taken from another kept one.
+
+It is not done with `hypothesis.target`. That climbs by small changes to one best document and stays there, and hypothesis duplicates
+parts of whatever it drew: of equally many scenarios that is fewer kinds of states and fewer pairs of behaviours than drawing them
+independently (docs/detection.md has the figures), and steering is to give more.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Hashable, Iterable
+from random import Random
 
-from parity.document import Fault
-from parity.fuzz.document import Document, case_from
-from parity.fuzz.size import as_key, size
+from parity.fuzz.document import Document
+from parity.fuzz.drawing import draw_document
+from parity.fuzz.drawing.hand import ROLL
+from parity.scenario import Level
 
-Keeps = Callable[[Document], bool]
-Progress = Callable[[Document, int], None]
-Stopped = Literal["attempts", "time", "interrupted"]
+VARIED = 0.6  # share of variations, once something was kept
+_ANEW = (1, 2, 4)  # choices made anew in a variation
 
-
-class Over(Exception):
-    """The budget is used up. `Search.best` holds what was reached."""
-
-    def __init__(self, stopped: Stopped) -> None:
-        super().__init__(stopped)
-        self.stopped: Stopped = stopped
+Choices = list[int | None]  # null: to be made anew
 
 
 class Search:
-    """`best` only ever gets smaller; each distinct document that can be played is asked about at most once.
+    """The documents of one unit: equal seeds and equal answers to `keep` give equal documents in any process and version."""
 
-    `progress` is told the smallest document and the number of attempts after each.
-    """
+    def __init__(self, level: Level, seed: str) -> None:
+        self._level = level
+        self._random = Random(seed)
+        self._seen: set[Hashable] = set()
+        self._kept: list[list[int]] = []
+        self._replayed: Choices = []
+        self._made: list[int] = []
 
-    def __init__(
-        self,
-        document: Document,
-        keeps: Keeps,
-        attempts: int,
-        seconds: float | None,
-        progress: Progress | None,
-    ) -> None:
-        self.best = document
-        self.attempts = 0
-        self._keeps = keeps
-        self._most = attempts
-        self._until = None if seconds is None else time.monotonic() + seconds
-        self._progress = progress
-        self._known: dict[str, bool] = {as_key(document): True}
+    def draw(self) -> Document:
+        """The next document."""
+        self._made = []
+        self._replayed = []
+        if self._kept and self._random.random() < VARIED:
+            self._replayed = self._variation()
+        return draw_document(self._level, self)
 
-    def attempt(self, candidate: Document) -> bool:
-        """Whether the candidate is smaller than the best and keeps what must be kept; then it is the best. Raises Over."""
-        return size(candidate) < size(self.best) and self.accept(candidate)
+    def keep(self, shown: Iterable[Hashable]) -> bool:
+        """Say what the last document showed; whether any of it was new in this search."""
+        fresh = set(shown) - self._seen
+        self._seen |= fresh
+        if fresh:
+            self._kept.append(self._made)
+        return bool(fresh)
 
-    def accept(self, candidate: Document) -> bool:
-        """The same for a candidate that need not be smaller. Raises Over."""
-        if not self._holds(candidate):
-            return False
-        self.best = candidate
-        return True
+    def number(self, count: int) -> int:
+        """A choice for `draw_document`: the replayed one where there is one that fits."""
+        place = len(self._made)
+        replayed = self._replayed[place] if place < len(self._replayed) else None
+        choice = self._below(count) if replayed is None or replayed >= count else replayed
+        self._made.append(choice)
+        return choice
 
-    def _holds(self, candidate: Document) -> bool:
-        key = as_key(candidate)
-        if key in self._known:
-            return self._known[key]
-        try:
-            case_from(candidate)
-        except Fault:
-            self._known[key] = False
-            return False
-        if self.attempts >= self._most:
-            raise Over("attempts")
-        if self._until is not None and time.monotonic() >= self._until:
-            raise Over("time")
-        self.attempts += 1
-        self._known[key] = holds = self._keeps(candidate)
-        if self._progress is not None:
-            self._progress(candidate if holds else self.best, self.attempts)
-        return holds
+    def rolls(self, count: int) -> tuple[int, ...]:
+        return tuple(self.number(ROLL) for _ in range(count))
+
+    def _below(self, count: int) -> int:
+        """One of `count` numbers, by the one method of Random whose sequence Python promises to keep."""
+        return int(self._random.random() * count)
+
+    def _variation(self) -> Choices:
+        parent: Choices = list(self._kept[self._below(len(self._kept))])
+        place = self._below(len(parent))
+        match self._below(4):
+            case 0:
+                return parent[:place]
+            case 1:
+                other = self._kept[self._below(len(self._kept))]
+                return [*parent[:place], *other[place:]]
+            case _:
+                for _ in range(_ANEW[self._below(len(_ANEW))]):
+                    parent[self._below(len(parent))] = None
+                return parent

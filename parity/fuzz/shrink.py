@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
+from parity.fuzz.attempts import Keeps, Over, Progress, Search, Stopped
 from parity.fuzz.document import Document
 from parity.fuzz.edits import renamed, tidied
 from parity.fuzz.passes import passes
 from parity.fuzz.script_passes import script_passes
-from parity.fuzz.search import Keeps, Over, Progress, Search, Stopped
 
 ATTEMPTS = 600
 

@@ -6,11 +6,11 @@ import msgspec
 
 from parity.errors import InconclusiveError, UsageError
 from parity.finding import Judged, Verdict
+from parity.fuzz.attempts import Progress
 from parity.fuzz.document import Document, case_from
 from parity.fuzz.examine import Examined, trouble_of
 from parity.fuzz.found import Found, again
 from parity.fuzz.live import Live
-from parity.fuzz.search import Progress
 from parity.fuzz.shrink import Shrunk, shrink
 from parity.fuzz.source import Given
 
