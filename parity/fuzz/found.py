@@ -22,10 +22,8 @@ from parity.finding import Attribution, Judged
 from parity.form import ScenarioForm
 from parity.fuzz.document import TITLE, Document, case_from
 from parity.fuzz.examine import finding_of
-from parity.fuzz.shrink import Shrunk
 from parity.fuzz.size import size
 from parity.fuzz.text import dump, flow, laid
-from parity.fuzz.unit import Find
 from parity.levels import PROPERTIES
 from parity.scenario import Json
 from parity.serve_form import ServeForm
@@ -40,7 +38,7 @@ class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `oracle` and `subject` are the values `at` the place. `pin` is the version that it was found against. `seed`,
     `unit` and `ordinal` tell which scenario of which unit it was drawn as, null where it was not drawn. `attempts`
-    is the number of smaller scenarios that were tried, null while it is as it came.
+    is the number of smaller scenarios that were tried, null or 0 while it is as it came.
     """
 
     fingerprint: str
@@ -60,26 +58,6 @@ class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _HEAD = tuple(field for field in Found.__struct_fields__ if field != "scenario")
-
-
-def from_find(find: Find, shrunk: Shrunk, *, pin: str, seed: int, policies: Map[str, str]) -> Found:
-    """What a hunt with that seed found under these policies, with the scenario that it was shrunk to."""
-    return Found(
-        fingerprint=find.fingerprint,
-        shape=find.shape,
-        attribution=find.attribution,
-        property=find.property,
-        at=find.at,
-        oracle=find.oracle,
-        subject=find.subject,
-        pin=pin,
-        scenario=shrunk.document,
-        seed=seed,
-        unit=find.unit,
-        ordinal=find.ordinal,
-        policies=dict(policies),
-        attempts=shrunk.attempts or None,
-    )
 
 
 def again(found: Found, judged: Judged, scenario: Document, attempts: int | None) -> Found:
