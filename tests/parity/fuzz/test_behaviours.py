@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from engine.driver import observe
-from parity.fuzz.behaviours import VOCABULARY, pairs, reached, scores, states
+from parity.fuzz.behaviours import VOCABULARY, pairs, reached, states
 from parity.fuzz.behaviours.follow import follow
 from parity.fuzz.document import Document, case_from
 from parity.fuzz.search import Search
@@ -208,16 +208,6 @@ def test_following_a_timeline_counts_the_tokens_that_each_request_got() -> None:
 
 def test_pairs_are_every_two_in_alphabetical_order() -> None:
     assert pairs(["resumed", "hit", "evicted"]) == {"evicted+hit", "evicted+resumed", "hit+resumed"}
-
-
-def test_scores_count_what_a_timeline_shows() -> None:
-    scenario, observation = played(timeline(*ONE_OF_TWO, num_blocks=5))
-
-    actual = scores(scenario, observation)
-
-    assert actual["preemptions"] == actual["resumptions"] == 1
-    assert actual["behaviours"] == len(reached(scenario, observation))
-    assert scores(*played(plan(num_blocks=4))) == {"behaviours": float(len(shown(plan(num_blocks=4))))}
 
 
 def test_states_know_neither_ids_nor_when_a_step_was() -> None:
