@@ -6,6 +6,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
+
+import msgspec
 
 from oracle.errors import OracleFault
 from oracle.install import oracle_environment, oracle_python
@@ -45,9 +48,23 @@ def measure_oracle(root: Path, pin: Pin) -> Measured:
         return measure(root, pin)
 
 
-def start_oracle(root: Path, pin: Pin, limits: Limits | None = None) -> ProcessSide:
+class Way(msgspec.Struct, frozen=True):
+    """How the driver plays (docs/protocol.md): through which door of upstream's, and whether its steps carry native output."""
+
+    door: Literal["scheduler", "core"] = "scheduler"
+    debug: bool = False
+
+    @property
+    def options(self) -> list[str]:
+        door = [] if self.door == "scheduler" else ["--door", self.door]
+        return [*door, *(["--debug"] if self.debug else [])]
+
+
+def start_oracle(root: Path, pin: Pin, limits: Limits | None = None, way: Way | None = None) -> ProcessSide:
     """Start the driver; its imports (about 8 s) go on while the caller does other work until `hello`."""
+    way = way or Way()
     with oracle_faults():
         python = oracle_python(root, pin)
         environment = oracle_environment(root, pin)
-    return ProcessSide("oracle", [str(python), "-m", "oracle.driver"], root, environment, limits)
+    command = [str(python), "-m", "oracle.driver", *way.options]
+    return ProcessSide("oracle", command, root, environment, limits, keep_native=way.debug)
