@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -14,7 +14,7 @@ from oracle.errors import OracleFault
 from oracle.install import oracle_environment, oracle_python
 from oracle.pins import Pin, load_pin
 from oracle.verify import Measured, measure
-from parity.errors import OracleError, UsageError
+from parity.errors import InconclusiveError, OracleError, UsageError
 from parity.process_side import Limits, ProcessSide
 
 
@@ -55,6 +55,10 @@ class Way(msgspec.Struct, frozen=True):
     debug: bool = False
 
     @property
+    def name(self) -> str:
+        return "oracle" if self.door == "scheduler" else f"oracle's {self.door}"
+
+    @property
     def options(self) -> list[str]:
         door = [] if self.door == "scheduler" else ["--door", self.door]
         return [*door, *(["--debug"] if self.debug else [])]
@@ -67,4 +71,15 @@ def start_oracle(root: Path, pin: Pin, limits: Limits | None = None, way: Way | 
         python = oracle_python(root, pin)
         environment = oracle_environment(root, pin)
     command = [str(python), "-m", "oracle.driver", *way.options]
-    return ProcessSide("oracle", command, root, environment, limits, keep_native=way.debug)
+    return ProcessSide(way.name, command, root, environment, limits, keep_native=way.debug)
+
+
+def greet(driver: ProcessSide, measured: Measured) -> dict[str, Any]:
+    """What the driver says of itself, once it has started. Raises OracleError, InconclusiveError for another version."""
+    hello = driver.hello()
+    if hello["version"] != measured.version:
+        raise InconclusiveError(
+            f"the driver reports vLLM {hello['version']}, and {measured.version} was measured",
+            hint="run `parity oracle verify`",
+        )
+    return hello
