@@ -13,13 +13,6 @@ from typing import Any
 
 import msgspec
 
-Native = dict[str, Any]
-
-
-def native(scheduler_output: Any, engine_core_outputs: Any) -> Native:
-    """A step's native output as the protocol carries it; `scheduler_output` is null where nothing was scheduled."""
-    return {"scheduler_output": scheduler_output, "engine_core_outputs": plain(engine_core_outputs)}
-
 
 def plain(value: Any) -> Any:
     """`value` as JSON values: null, booleans, numbers, texts, lists, and objects with texts as keys."""
@@ -34,7 +27,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, set | frozenset):
-        return sorted((plain(item) for item in value), key=str)
+        items = [plain(item) for item in value]
+        return sorted(items, key=None if all(isinstance(item, int | float) for item in items) else str)
     if isinstance(value, msgspec.Struct):
         return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

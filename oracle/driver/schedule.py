@@ -15,7 +15,7 @@ from oracle.driver import state, wire
 from oracle.driver.door import Door, Outputs
 from oracle.driver.ending import StateHistory
 from oracle.driver.errors import DriverError, UpstreamRaised, driver_code, upstream_code
-from oracle.driver.native import Native, native, plain
+from oracle.driver.native import plain
 from oracle.driver.protocol import Emit
 
 
@@ -78,7 +78,7 @@ class Player:
         self._emitted = False
         self._history = StateHistory()
         self._debug = debug
-        self.native: Native | None = None
+        self.native: dict[str, Any] | None = None
         self._watch_preemptions()
 
     def step(self, number: int) -> wire.Step:
@@ -167,7 +167,7 @@ class Player:
         if not seen:
             seen.append(self._look(before, {}))
         if self._debug:
-            self.native = native(scheduled, outputs)
+            self.native = {"scheduler_output": scheduled, "engine_core_outputs": plain(outputs)}
         return seen[0], outputs
 
     def _look(self, before: _Before, scheduled: dict[str, int]) -> _Seen:
