@@ -7,7 +7,7 @@ say is checked before the types are, as upstream does, so that a client sees the
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field as F
@@ -200,6 +200,7 @@ class ChatBody(Body):
     def _before_types(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
+        check_messages(data)
         check_salt(data)
         check_generation_prompt(data)
         data = _check_tools(data)
@@ -213,8 +214,6 @@ class ChatBody(Body):
         check_stream_options(data)
         check_response_format(data)
         check_thinking(data)
-        if data.get("messages", ()) is None:
-            raise Refused("messages must not be null")
         return data
 
 
@@ -253,6 +252,12 @@ class DetokenizeBody(Body):
 
     model: str | None = None
     tokens: list[Annotated[int, F(ge=0, le=2**63 - 1)]]
+
+
+def check_messages(data: Mapping[str, Any]) -> None:
+    """What upstream cannot walk through is refused before anything else; what is no list but can be is left to the types."""
+    if not isinstance(data.get("messages", ()), Sequence | Mapping):
+        raise Refused("messages must be a list")
 
 
 def check_salt(data: Mapping[str, Any]) -> None:
