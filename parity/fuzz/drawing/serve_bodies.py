@@ -116,22 +116,13 @@ def spare(body: Body) -> None:
       (`MinTokensLogitsProcessor.apply`).
     - A stream of several choices loses the prompt's log probabilities of one whose first frame is merged with a later frame
       of another, and then fails on the echo.
-    - The rank of a token far down a long list changes with the last digit of a number.
     """
     stops = body.get("stop_token_ids")
     if body.get("min_tokens") and isinstance(stops, list):
         inside = range(-VOCABULARY, VOCABULARY)
         body["stop_token_ids"] = [stop for stop in stops if not isinstance(stop, int) or stop in inside]
-    if body.get("echo") and "logprobs" in body and (body.get("n", 1) != 1 or _is_long(body)):
+    if body.get("stream") and body.get("echo") and "logprobs" in body and body.get("n", 1) != 1:
         del body["echo"]
-    if "prompt_logprobs" in body and _is_long(body):
-        del body["prompt_logprobs"]
-
-
-def _is_long(body: Body) -> bool:
-    prompt = body.get("prompt")
-    parts = prompt if isinstance(prompt, list) else [prompt]
-    return any(isinstance(part, dict) and part.get("$ids", 0) > BLOCK for part in parts)
 
 
 def _choices(hand: Hand, room: Room, needed: int) -> int:
