@@ -214,6 +214,7 @@ class ChatBody(Body):
         check_stream_options(data)
         check_response_format(data)
         check_thinking(data)
+        check_calls(data)
         return data
 
 
@@ -258,6 +259,15 @@ def check_messages(data: Mapping[str, Any]) -> None:
     """What upstream cannot walk through is refused before anything else; what is no list but can be is left to the types."""
     if not isinstance(data.get("messages", ()), Sequence | Mapping):
         raise Refused("messages must be a list")
+
+
+def check_calls(data: Mapping[str, Any]) -> None:
+    """Upstream makes a list of whatever stands for a message's tool calls, whoever says it; what they are is read later."""
+    messages = data.get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        calls = message.get("tool_calls") if isinstance(message, Mapping) else None
+        if calls is not None and not isinstance(calls, Sequence | Mapping):
+            raise Refused("tool_calls must be a list")
 
 
 def check_salt(data: Mapping[str, Any]) -> None:
