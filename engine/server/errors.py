@@ -132,11 +132,6 @@ def install(app: FastAPI) -> None:
         refusal = Refused(str(error.detail), status=HTTPStatus(error.status_code), kind=phrase)
         return JSONResponse(refusal.body(), error.status_code)
 
-    async def half_a_character(_: Request, error: Exception) -> JSONResponse:
-        """A client's text that no answer can repeat: JSON can write half of a surrogate pair, UTF-8 cannot."""
-        assert isinstance(error, UnicodeEncodeError)
-        return JSONResponse(Refused("a text of the request has half a character in it").body(), 400)
-
     async def fault(request: Request, error: Exception) -> JSONResponse:
         logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return JSONResponse(internal("the server failed on this request; its log says why").body(), 500)
@@ -145,7 +140,6 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestRefused, refused_by_engine)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, raised)
-    app.add_exception_handler(UnicodeEncodeError, half_a_character)
     app.add_exception_handler(Exception, fault)
 
 

@@ -10,8 +10,8 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
+from pydantic import AfterValidator, model_validator
 from pydantic import Field as F
-from pydantic import model_validator
 
 from engine.server.constraints import Body, RepetitionDetection, ResponseFormat, StructuredOutputs
 from engine.server.errors import Refused
@@ -22,6 +22,15 @@ TokenId = Annotated[int, F(ge=0)]
 Truncation = Annotated[int, F(ge=-1, le=2**63 - 1)]
 Interval = Annotated[int, F(ge=1)]
 Xargs = dict[str, str | int | float | list[str | int | float]]
+
+
+def _writable(text: str) -> str:
+    """JSON can write half of a surrogate pair; UTF-8, which keys of the cache and answers are made of, cannot."""
+    text.encode()
+    return text
+
+
+Writable = Annotated[str, AfterValidator(_writable)]
 
 
 def new_id() -> str:
@@ -96,11 +105,11 @@ class CompletionBody(Body):
     response_format: ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None
     priority: Int64 = 0
-    request_id: str = F(default_factory=new_id)
+    request_id: Writable = F(default_factory=new_id)
     return_tokens_as_token_ids: bool | None = None
     return_token_ids: bool | None = None
     return_token_offsets: bool | None = False
-    cache_salt: str | None = None
+    cache_salt: Writable | None = None
     kv_transfer_params: dict[str, Any] | None = None
     ec_transfer_params: dict[str, Any] | None = None
     vllm_xargs: Xargs | None = None
@@ -182,13 +191,13 @@ class ChatBody(Body):
     mm_processor_kwargs: dict[str, Any] | None = None
     structured_outputs: StructuredOutputs | None = None
     priority: Int64 = 0
-    request_id: str = F(default_factory=new_id)
+    request_id: Writable = F(default_factory=new_id)
     return_tokens_as_token_ids: bool | None = None
     return_token_ids: bool | None = None
     return_token_offsets: bool | None = False
     return_prompt_text: bool | None = None
     return_assistant_tokens_mask: bool = False
-    cache_salt: str | None = None
+    cache_salt: Writable | None = None
     kv_transfer_params: dict[str, Any] | None = None
     ec_transfer_params: dict[str, Any] | None = None
     vllm_xargs: Xargs | None = None

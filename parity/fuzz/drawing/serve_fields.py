@@ -1,7 +1,7 @@
 """The keys of a body that upstream takes, with values that it takes: what a script's bodies are made of.
 
 Keys come in groups, and a script has some of the groups only (swarm testing): with every key at once, most answers would
-be of one token. The token ids are few, so that a bias, a stop id and the end of the text meet in one body.
+be of one token. Of a prompt no long lists of log probabilities are asked for: near equals in them change places. The token ids are few, so that a bias, a stop id and the end of the text meet in one body.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ _GROUPS: dict[str, dict[str, Values]] = {
 }
 
 _COMPLETION: dict[str, dict[str, Values]] = {
-    "logprobs": {"logprobs": (2, 0, 1, 20, None, 5), "prompt_logprobs": (0, 1, None, 3, 20)},
+    "logprobs": {"logprobs": (2, 0, 1, 20, None, 5), "prompt_logprobs": (0, 1, None, 3)},
 }
 _CHAT: dict[str, dict[str, Values]] = {
     "logprobs": {
         "logprobs": (True, True, True, False, None),
         "top_logprobs": (2, 0, 1, 20, None),
-        "prompt_logprobs": (0, 1, None, 3, 20),
+        "prompt_logprobs": (0, 1, None, 3),
     },
     "template": {
         "add_generation_prompt": (False, True),

@@ -40,6 +40,7 @@ class Simplest:
     """The first choice of everything."""
 
     def number(self, count: int) -> int:
+        assert count > 1
         return 0
 
     def rolls(self, count: int) -> tuple[int, ...]:
