@@ -178,8 +178,9 @@ def _of_lists(choice: Object) -> Iterator[str]:
         text = json.dumps(logprobs)
         if '"token_id:' in text:
             yield "tokens as ids"
-        entries = logprobs.get("content") or [{"top_logprobs": logprobs.get("top_logprobs")}]
-        if any(isinstance(entry, dict) and entry.get("top_logprobs") for entry in entries):
+        entries = logprobs.get("content")
+        lists = [entry.get("top_logprobs") for entry in entries] if entries else logprobs.get("top_logprobs")
+        if any(listed and len(listed) > 1 for listed in lists or ()):
             yield "alternatives"
     for key, name in (
         ("prompt_logprobs", "prompt log probabilities"),
