@@ -93,7 +93,7 @@ VOCABULARY = (
 
 def reached(scenario: Scenario, observation: Schedule) -> frozenset[str]:
     """The names of VOCABULARY that the observation shows."""
-    names = {observation.end.kind}
+    names: set[str] = {observation.end.kind}
     if not isinstance(observation.plan, PlanOk):
         return frozenset(names)
     config, limit = scenario.config, observation.plan.max_model_len
@@ -126,12 +126,13 @@ def _waits(moment: Moment, config: Config, limit: int, watermark: int) -> Iterat
     head = lives[step.waiting[0]]
     needed = -(-min(head.known, limit) // config.block_size)
     chunk = min(head.known, config.long_prefill_token_threshold or head.known)
-    if chunk > left and not config.enable_chunked_prefill:
+    kept_free = watermark if step.running else 0
+    if chunk > left and not config.enable_chunked_prefill and needed <= step.free - kept_free:
         yield "held-by-chunking-off"
         return
     yield "head-of-line-blocked" if len(step.waiting) > 1 else "waits-for-blocks"
     if needed <= step.free:
-        if watermark and step.running:
+        if kept_free:
             yield "held-by-watermark"
     elif config.scheduler_reserve_full_isl and -(-min(chunk, left) // config.block_size) <= step.free:
         yield "held-by-full-length"
@@ -327,6 +328,9 @@ def _events(moment: Moment) -> Iterator[str]:
 
 
 def _in_prefill(life: Life, runs: list[Run]) -> bool:
-    """Whether the request had computed some of its tokens, and not all of them."""
+    """Whether the request had computed some, and not all, of the tokens before its next one.
+
+    A decoding request lacks its last token until the step that computes it.
+    """
     computed = next((run.start + run.tokens for run in runs if run.life is life), life.computed)
-    return 0 < computed < life.known
+    return 0 < computed < life.known - bool(life.outputs)

@@ -21,7 +21,9 @@ def states(observation: Observation) -> set[int]:
         if not isinstance(observation.plan, PlanOk):
             return {_number(("refused", observation.plan.kind))}
         usable = observation.plan.usable_blocks
-        return {_number(_step(step, usable)) for step in observation.steps} | {_number((observation.end.kind,))}
+        return {_number(_step(step, usable)) for step in observation.steps} | {
+            _number((observation.end.kind,))
+        }
     return {_number(_plan(observation))}
 
 

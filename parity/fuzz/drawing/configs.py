@@ -19,7 +19,10 @@ WATERMARKS = (0.01, 0.05, 0.1, 0.2, 0.25, 0.29, 0.5, 0.57, 0.9, 0.99)
 
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _DEFAULTS = config_defaults()
-_FAVOURITES = {"tiny-opt": 4, "short-opt": 3}  # small and shallow; the second one's own length is within reach
+_FAVOURITES = {
+    "tiny-opt": 4,
+    "short-opt": 3,
+}  # small and shallow; the second one's own length is within reach
 
 
 class Pool(msgspec.Struct, frozen=True):

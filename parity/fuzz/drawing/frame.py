@@ -22,7 +22,16 @@ MOST_PROMPT = 400  # tokens
 MOST_OUTPUT = 36  # tokens
 MOST_CHUNKS = 12  # steps that the longest prompt may take alone
 
-_PRESSURES: tuple[Pressure, ...] = ("roomy", "tight", "tight", "impossible", "tight", "roomy", "tight", "roomy")
+_PRESSURES: tuple[Pressure, ...] = (
+    "roomy",
+    "tight",
+    "tight",
+    "impossible",
+    "tight",
+    "roomy",
+    "tight",
+    "roomy",
+)
 _ARRIVALS: tuple[Arrivals, ...] = ("at once", "spread", "in turn", "late", "spread", "at once")
 _ODDITIES: tuple[Oddity | None, ...] = (*[None] * 21, "overlong", "cut", "refused")
 _BLOCKS: dict[Pressure, tuple[int, int]] = {"roomy": (6, 20), "tight": (2, 9), "impossible": (0, 5)}  # usable
@@ -111,7 +120,14 @@ def _length(hand: Hand, pool: Pool, config: Config) -> int:
     if pool.longest < 2 or not hand.chance(1, 2):
         return max(pool.longest, 1)
     size, blocks = pool.block_size, pool.num_blocks
-    anchors = (pool.capacity, blocks * size, pool.capacity, blocks * size // 2, 2 * size, pool.model.max_position)
+    anchors = (
+        pool.capacity,
+        blocks * size,
+        pool.capacity,
+        blocks * size // 2,
+        2 * size,
+        pool.model.max_position,
+    )
     config["max_model_len"] = hand.near(anchors, 2, pool.longest)
     length: int = config["max_model_len"]
     return length

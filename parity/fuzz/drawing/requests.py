@@ -61,7 +61,7 @@ class Requests:
             prompt = self._share(request, own, next(rolls), next(rolls))
         request["max_tokens"] = self._output_length(output, prompt)
         if features.stops:
-            _stop(request, next(rolls))
+            _stop(request, next(rolls), self._frame.limit - prompt)
         if features.priority:
             _rank(request, next(rolls))
         if features.apart:
@@ -134,8 +134,19 @@ class Requests:
         answer = (("output_of", f"r{source}"), output, output)
         some_answer = (("output_of", f"r{source}"), near(roll, (output, size, 1), 1, output), output)
         other = (source + 1 + roll) % len(self.requests)
-        some_other = (("of", f"r{other}"), near(roll, (size, self._prompts[other]), 1, self._prompts[other]), self._prompts[other])
-        forms = ([all_of], [some_of, fresh], [all_of, answer, fresh], [some_of], [all_of, some_answer], [some_answer, some_other])
+        some_other = (
+            ("of", f"r{other}"),
+            near(roll, (size, self._prompts[other]), 1, self._prompts[other]),
+            self._prompts[other],
+        )
+        forms = (
+            [all_of],
+            [some_of, fresh],
+            [all_of, answer, fresh],
+            [some_of],
+            [all_of, some_answer],
+            [some_answer, some_other],
+        )
         return list(forms[kind - 2])
 
     def _trimmed(self, parts: list[_Piece]) -> tuple[list[_Piece], int]:
@@ -160,17 +171,22 @@ def _part(name: tuple[str, str], taken: int, whole: int) -> Part:
     return {key: source} if taken == whole else {key: source, "take": taken}
 
 
-def _stop(request: Request, roll: int) -> None:
-    """Force a stop into the output, let `min_tokens` hold it back or just not, or make EOS mean nothing."""
+def _stop(request: Request, roll: int, room: int) -> None:
+    """Force a stop into the output, let `min_tokens` hold it back or just not, or make EOS mean nothing.
+
+    `room` are the tokens that the model's length leaves: `min_tokens` goes beyond it (and the request never ends) now and then.
+    """
     kind, rest = roll % 8, roll // 8
     if kind == 0:
         return
     place = min(rest, request["max_tokens"] - 1)
+    least = min(place + 1 + rest % 2, request["max_tokens"])
+    if rest % 6:
+        least = min(least, max(room, 0))
+    if kind in (4, 5, 7) and least > 0:
+        request["min_tokens"] = least
     if kind == 7:
-        request["min_tokens"] = place + 1
         return
-    if kind in (4, 5):
-        request["min_tokens"] = min(place + 1 + rest % 2, request["max_tokens"])
     by_eos = kind in (1, 3, 4, 6)
     request["output"] = [*range(FILLER, FILLER + min(place, MOST_FORCED)), EOS if by_eos else STOP]
     if by_eos:
