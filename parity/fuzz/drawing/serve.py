@@ -74,12 +74,13 @@ class _Script:
         self._names = iter("abcdefghijklmnop")
 
     def actions(self) -> list[Action]:
+        """The script; a difference that is on record stands alone, so that it hides nothing and has the recorded shape."""
         hand = self._hand
+        if hand.chance(1, 24):
+            return [{"send": self._named(self._known_difference())}]
         actions: list[Action] = []
         for _ in range(1 + hand.below(4)):
             actions += self._action()
-        if hand.chance(1, 24):
-            actions.append({"send": self._named(self._known_difference())})
         return actions
 
     def _action(self) -> list[Action]:

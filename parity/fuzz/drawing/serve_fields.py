@@ -1,7 +1,8 @@
 """The keys of a body that upstream takes, with values that it takes: what a script's bodies are made of.
 
 Keys come in groups, and a script has some of the groups only (swarm testing): with every key at once, most answers would
-be of one token. Of a prompt no long lists of log probabilities are asked for: near equals in them change places. The token ids are few, so that a bias, a stop id and the end of the text meet in one body.
+be of one token. The token ids are few, so that a bias, a stop id and the end of the text meet in one body. Of a prompt no
+long lists of log probabilities are asked for: near equals in them change places.
 """
 
 from __future__ import annotations
@@ -119,8 +120,7 @@ STREAM_OPTIONS: Values = (
 )
 INTERVALS: Values = (1, 2, 3, 100, None)
 
-# What one side refuses, or calls by another name, with a record that says so: it stands last in its script, as a
-# difference hides whatever is behind it.
+# What one side refuses, with a record that says so: it stands alone in its script.
 REFUSED: tuple[dict[str, Any], ...] = (
     {"allowed_token_ids": [5, 73]},
     {"bad_words": ["a"]},
