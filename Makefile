@@ -2,12 +2,12 @@
 # NULLBLOCK_ENVS a folder of environments that several clones share, BENCH the options of the bench.
 PYTHON ?= python3
 .DEFAULT_GOAL := help
-.PHONY: help setup parity parity-quick parity-full test lint bench model soak schema clean setup-base setup-test setup-model setup-oracle
+.PHONY: help setup parity parity-quick parity-full test lint bench model hunt soak schema clean setup-base setup-test setup-model setup-oracle
 
 # `make parity` is the whole job or nothing: a filter on its command line is a mistake, not a smaller job.
 ifneq ($(filter parity parity-quick parity-full,$(MAKECMDGOALS)),)
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
-TARGETS := help setup parity parity-quick parity-full test lint bench model soak schema clean
+TARGETS := help setup parity parity-quick parity-full test lint bench model hunt soak schema clean
 EXTRA := $(filter-out PYTHON NULLBLOCK_% MAKE%,$(filter-out -%,$(GIVEN))) $(filter-out $(TARGETS),$(MAKECMDGOALS))
 ifneq ($(strip $(EXTRA)),)
 $(error make parity takes no arguments, got: $(strip $(EXTRA)) -- for a part of the scenarios run .venv/bin/parity run --family NAME, or .venv/bin/parity run SCENARIO)
@@ -41,6 +41,9 @@ bench: setup model ## ours beside upstream and transformers, text and steps, on 
 
 model: setup-model ## make .models/smollm2-135m-instruct (downloads 93 MB) and .models/tiny-opt, or nothing if they are there
 	@.venv/bin/python -m engine.model_files
+
+hunt: setup ## a hunt of a minute at level schedule with a fixed seed: exit 0 when nothing is new
+	@.venv/bin/parity fuzz --level schedule --seed 7 --max-time 60
 
 soak: model ## 200 streaming clients that come and go for a minute against tiny-opt: no 500, no lost block, flat memory
 	@.venv/bin/python -m engine.server.soak

@@ -6,12 +6,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
 
 from oracle.errors import OracleFault
 from oracle.install import oracle_environment, oracle_python
 from oracle.pins import Pin, load_pin
 from oracle.verify import Measured, measure
-from parity.errors import OracleError, UsageError
+from parity.errors import InconclusiveError, OracleError, UsageError
 from parity.process_side import Limits, ProcessSide
 
 
@@ -45,9 +48,38 @@ def measure_oracle(root: Path, pin: Pin) -> Measured:
         return measure(root, pin)
 
 
-def start_oracle(root: Path, pin: Pin, limits: Limits | None = None) -> ProcessSide:
+class Way(msgspec.Struct, frozen=True):
+    """How the driver plays (docs/protocol.md): through which door of upstream's, and whether its steps carry native output."""
+
+    door: Literal["scheduler", "core"] = "scheduler"
+    debug: bool = False
+
+    @property
+    def name(self) -> str:
+        return "oracle" if self.door == "scheduler" else f"oracle's {self.door}"
+
+    @property
+    def options(self) -> list[str]:
+        door = [] if self.door == "scheduler" else ["--door", self.door]
+        return [*door, *(["--debug"] if self.debug else [])]
+
+
+def start_oracle(root: Path, pin: Pin, limits: Limits | None = None, way: Way | None = None) -> ProcessSide:
     """Start the driver; its imports (about 8 s) go on while the caller does other work until `hello`."""
+    way = way or Way()
     with oracle_faults():
         python = oracle_python(root, pin)
         environment = oracle_environment(root, pin)
-    return ProcessSide("oracle", [str(python), "-m", "oracle.driver"], root, environment, limits)
+    command = [str(python), "-m", "oracle.driver", *way.options]
+    return ProcessSide(way.name, command, root, environment, limits, keep_native=way.debug)
+
+
+def greet(driver: ProcessSide, measured: Measured) -> dict[str, Any]:
+    """What the driver says of itself, once it has started. Raises OracleError, InconclusiveError for another version."""
+    hello = driver.hello()
+    if hello["version"] != measured.version:
+        raise InconclusiveError(
+            f"the driver reports vLLM {hello['version']}, and {measured.version} was measured",
+            hint="run `parity oracle verify`",
+        )
+    return hello

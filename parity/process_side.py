@@ -47,7 +47,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class ProcessSide:
-    """Runs `command` in `folder` and plays scenarios on it.
+    """Runs `command` in `folder` and plays scenarios on it. With `keep_native` a play has the steps' native output.
 
     Raises OracleError when the process cannot be started or does not answer `hello` properly.
     """
@@ -59,8 +59,10 @@ class ProcessSide:
         folder: Path,
         environment: Mapping[str, str],
         limits: Limits | None = None,
+        keep_native: bool = False,
     ) -> None:
         self._name = name
+        self._keep_native = keep_native
         self._command = list(command)
         self._folder = folder
         self._environment = dict(environment)
@@ -227,12 +229,15 @@ class ProcessSide:
 
     def _collect(self, scenario: Scenario, steps: list[dict[str, Any]]) -> Play:
         deadline = time.monotonic() + self._limits.line * 10
+        native: list[Any] = []
         while True:
             if time.monotonic() > deadline:
                 raise _Broken(f"the scenario took longer than {self._limits.line * 10:g} s")
             message = self._receive(self._limits.line)
             if "step" in message:
                 steps.append(message["step"])
+                if self._keep_native:
+                    native.append(_native(message))
                 continue
             if "end" not in message:
                 raise _Broken("a line that is neither a step nor an end")
@@ -244,7 +249,14 @@ class ProcessSide:
             except msgspec.ValidationError as error:
                 raise _Broken(f"an observation that does not fit the schema: {error}") from None
             seconds = message.get("seconds", 0.0)
-            return Play(observation, None, float(seconds) if isinstance(seconds, int | float) else 0.0)
+            spent = float(seconds) if isinstance(seconds, int | float) else 0.0
+            return Play(observation, None, spent, native=tuple(native))
+
+
+def _native(message: dict[str, Any]) -> Any:
+    if "native" not in message:
+        raise _Broken("a step without the native output that was asked for")
+    return message["native"]
 
 
 def _failure(reason: str, steps: Sequence[dict[str, Any]] = ()) -> Play:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ from parity.finding import Decided, Outcome, ScenarioResult
 from parity.observation import Observation, plain
 from parity.outcomes import difference_of
 from parity.runlog import Launched, Pin, Seconds
+from parity.scenario import Json
 from parity.serve.side import Times
 
 
@@ -36,15 +37,18 @@ def run_object(
     }
 
 
-def show_object(name: str, oracle: Observation, subject: Observation) -> dict[str, Any]:
-    """What `parity show SCENARIO --json` prints."""
+def show_object(
+    name: str, oracle: Observation, subject: Observation, native: Sequence[Json] | None = None
+) -> dict[str, Any]:
+    """What `parity show SCENARIO --json` prints; `native` is there with --debug only."""
     found = difference_of(oracle, subject)
-    return {
+    shown = {
         "id": name,
         "oracle": plain(oracle),
         "subject": plain(subject),
         "first_difference": None if found is None else found.path,
     }
+    return shown if native is None else {**shown, "native": list(native)}
 
 
 def _scenario(result: ScenarioResult) -> dict[str, Any]:

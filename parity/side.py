@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from parity.observation import Observation
-from parity.scenario import AnyScenario
+from parity.scenario import AnyScenario, Json
 
 Played = TypeVar("Played", bound=AnyScenario, contravariant=True)
 
@@ -20,12 +20,14 @@ class Play(msgspec.Struct, frozen=True):
 
     Exactly one of `observation` and `failure` is set. `failure` is one line: the side crashed, hung or broke
     the protocol; `steps` are the raw steps that it had reported by then. `seconds` is the side's own time.
+    `native` is what the side itself put out in each step, in its own form; empty unless that was asked for.
     """
 
     observation: Observation | None
     failure: str | None
     seconds: float
     steps: tuple[dict[str, Any], ...] = ()
+    native: tuple[Json, ...] = ()
 
 
 class Side(Protocol[Played]):

@@ -23,7 +23,7 @@ from parity.ask import Ask
 from parity.engine_side import EngineSide
 from parity.errors import InconclusiveError, RunFileError, UsageError
 from parity.interrupts import uninterrupted
-from parity.oracle_side import oracle_faults, start_oracle
+from parity.oracle_side import Way, greet, oracle_faults, start_oracle
 from parity.process_side import ProcessSide
 from parity.report.progress import RunProgress
 from parity.runfile import FOLDER
@@ -137,14 +137,9 @@ class Sides:
         if self._driver is not None:
             return self._driver
         began = time.perf_counter()
-        self._driver = start_oracle(self._ask.root, self._pin)
+        self._driver = start_oracle(self._ask.root, self._pin, None, Way(debug=self._ask.debug))
         with self._progress.starting(f"starting vLLM {self._measured.version}"):
-            self.hello = self._driver.hello()
-        if self.hello["version"] != self._measured.version:
-            raise InconclusiveError(
-                f"the driver reports vLLM {self.hello['version']}, and {self._measured.version} was measured",
-                hint="run `parity oracle verify`",
-            )
+            self.hello = greet(self._driver, self._measured)
         self.start_seconds = time.perf_counter() - began
         return self._driver
 

@@ -1,4 +1,4 @@
-"""From a scenario's configuration to a started upstream: its config objects, its KV cache, its scheduler.
+"""From a scenario's configuration to a started upstream: its config objects, and the door that opens on them.
 
 Nothing is shared between scenarios, because upstream writes into its config objects (auto-fit into
 `max_model_len`, the platform into several settings): all are built afresh, but for the model's, which is
@@ -10,45 +10,31 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vllm.config import CacheConfig, ModelConfig, SchedulerConfig, VllmConfig
-from vllm.utils.hashing import get_hash_fn_by_name
-from vllm.utils.torch_utils import kv_cache_dtype_str_to_dtype
-from vllm.v1.core.kv_cache_utils import (
-    generate_scheduler_kv_cache_config,
-    get_kv_cache_configs,
-    get_request_block_hasher,
-    init_none_hash,
-    resolve_kv_cache_block_sizes,
-)
 from vllm.v1.core.sched.scheduler import Scheduler
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig
-from vllm.v1.request import Request
-from vllm.v1.structured_output import StructuredOutputManager
 
+from oracle.driver.door import Door, OpenDoor
 from oracle.driver.errors import DriverError, upstream_code
 from oracle.driver.wire import Config
 
-BlockHasher = Callable[[Request], list[bytes]]
 AUTO = -1  # upstream's spelling of an auto-fitted max_model_len
 
 
 @dataclass(frozen=True)
 class Started:
-    """Upstream after start-up, nothing played yet. `block_hasher` is None with prefix caching off."""
+    """Upstream after start-up, nothing played yet. Whoever is done with it closes its door."""
 
     vllm_config: VllmConfig
-    kv_cache_config: KVCacheConfig
-    scheduler: Scheduler
-    block_hasher: BlockHasher | None
+    door: Door
 
 
-def start(config: Config, model_folder: Path) -> Started:
-    """Starts upstream as its engine core does, up to the scheduler.
+def start(config: Config, model_folder: Path, open_door: OpenDoor) -> Started:
+    """Starts upstream up to the scheduler, through the door that `open_door` opens.
 
     Raises UpstreamRaised where upstream refuses, DriverError where a setting did not stand.
     """
@@ -56,19 +42,10 @@ def start(config: Config, model_folder: Path) -> Started:
         vllm_config = build_config(config, model_folder)
     _verify(_settings(vllm_config, config))
     with upstream_code():
-        kv_cache_config = _plan_kv_cache(vllm_config, config.kv_cache_memory_bytes)
-        block_size, hash_block_size = resolve_kv_cache_block_sizes(kv_cache_config, vllm_config)
-        scheduler = vllm_config.scheduler_config.get_scheduler_cls()(
-            vllm_config=vllm_config,
-            kv_cache_config=kv_cache_config,
-            structured_output_manager=StructuredOutputManager(vllm_config),
-            block_size=block_size,
-            hash_block_size=hash_block_size,
-        )
-        block_hasher = _block_hasher(vllm_config, hash_block_size)
+        door = open_door(vllm_config, config.kv_cache_memory_bytes)
     _verify(_settings(vllm_config, config, fitted=True))
-    _verify(_scheduler_settings(scheduler, config))
-    return Started(vllm_config, kv_cache_config, scheduler, block_hasher)
+    _verify(_scheduler_settings(door.scheduler, config))
+    return Started(vllm_config, door)
 
 
 def build_config(config: Config, model_folder: Path) -> VllmConfig:
@@ -105,32 +82,6 @@ def _model_config(folder: str, dtype: str, max_model_len: int) -> ModelConfig:
     return ModelConfig(
         model=folder, tokenizer=folder, skip_tokenizer_init=True, dtype=dtype, max_model_len=max_model_len
     )
-
-
-def _plan_kv_cache(vllm_config: VllmConfig, available_bytes: int) -> KVCacheConfig:
-    """Upstream's KV cache plan for one worker that has `available_bytes`; sets `num_gpu_blocks`."""
-    model_config, parallel_config = vllm_config.model_config, vllm_config.parallel_config
-    spec = FullAttentionSpec(
-        block_size=vllm_config.cache_config.block_size,
-        num_kv_heads=model_config.get_num_kv_heads(parallel_config),
-        head_size=model_config.get_head_size(),
-        dtype=kv_cache_dtype_str_to_dtype(vllm_config.cache_config.cache_dtype, model_config),
-    )
-    layers = {f"layers.{i}": spec for i in range(model_config.get_num_layers(parallel_config))}
-    kv_cache_config = generate_scheduler_kv_cache_config(
-        get_kv_cache_configs(vllm_config, [layers], [available_bytes])
-    )
-    vllm_config.cache_config.num_gpu_blocks = kv_cache_config.num_blocks
-    return kv_cache_config
-
-
-def _block_hasher(vllm_config: VllmConfig, hash_block_size: int) -> BlockHasher | None:
-    if not vllm_config.cache_config.enable_prefix_caching:
-        return None
-    hash_function = get_hash_fn_by_name(vllm_config.cache_config.prefix_caching_hash_algo)
-    init_none_hash(hash_function)
-    hasher: BlockHasher = get_request_block_hasher(hash_block_size, hash_function)
-    return hasher
 
 
 Setting = tuple[str, Any, Any]  # (name, as asked, as it stands)

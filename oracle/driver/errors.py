@@ -8,6 +8,7 @@ UpstreamRaised      upstream's own code raised; `cause` is what it raised, and t
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -39,7 +40,19 @@ def upstream_code() -> Iterator[None]:
     """Marks calls of upstream: what they raise comes out as UpstreamRaised, a Fault of ours as it is."""
     try:
         yield
-    except Fault:
+    except (Fault, UpstreamRaised):
         raise
     except Exception as error:
         raise UpstreamRaised(error) from error
+
+
+@contextmanager
+def driver_code() -> Iterator[None]:
+    """Marks code of ours that upstream calls: what it raises is never taken for something that upstream raised."""
+    try:
+        yield
+    except (Fault, UpstreamRaised):
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        raise DriverError(f"{type(error).__name__}: {error}") from error

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from vllm.v1.core.kv_cache_utils import get_kv_cache_capacity
-
 from oracle.driver.capture import captured_warnings
 from oracle.driver.config import Started, start
+from oracle.driver.door import OpenDoor
 from oracle.driver.errors import DriverError, UpstreamRaised
 from oracle.driver.kinds import error_kind, estimated_max_model_len
 from oracle.driver.wire import Config, Plan, PlanError, PlanOk
@@ -22,11 +21,11 @@ class Planned:
     started: Started | None
 
 
-def make_plan(config: Config, model_folder: Path) -> Planned:
+def make_plan(config: Config, model_folder: Path, open_door: OpenDoor) -> Planned:
     """Starts upstream and reads its plan. What upstream refuses is a PlanError; raises DriverError."""
     with captured_warnings() as warnings:
         try:
-            started = start(config, model_folder)
+            started = start(config, model_folder, open_door)
         except UpstreamRaised as raised:
             kind = error_kind(raised.cause)
             error = PlanError(warnings.kinds(), kind, estimated_max_model_len(raised.cause))
@@ -35,16 +34,17 @@ def make_plan(config: Config, model_folder: Path) -> Planned:
 
 
 def _read(started: Started, warnings: list[str]) -> PlanOk:
-    vllm_config, kv_cache_config = started.vllm_config, started.kv_cache_config
-    size_tokens, concurrency = get_kv_cache_capacity(vllm_config, kv_cache_config)
+    scheduler = started.door.scheduler
+    kv_cache_config = scheduler.kv_cache_config
+    size_tokens, concurrency = started.door.capacity
     return PlanOk(
         warnings=warnings,
         bytes_per_block=bytes_per_block(
             sum(tensor.size for tensor in kv_cache_config.kv_cache_tensors), kv_cache_config.num_blocks
         ),
         num_blocks=kv_cache_config.num_blocks,
-        usable_blocks=started.scheduler.kv_cache_manager.block_pool.get_num_free_blocks(),
-        max_model_len=vllm_config.model_config.max_model_len,
+        usable_blocks=scheduler.kv_cache_manager.block_pool.get_num_free_blocks(),
+        max_model_len=started.vllm_config.model_config.max_model_len,
         kv_cache_size_tokens=size_tokens,
         concurrency=concurrency_fraction(kv_cache_config.num_blocks, concurrency),
         concurrency_label=f"{concurrency:.2f}x",

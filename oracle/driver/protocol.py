@@ -16,7 +16,11 @@ import msgspec
 from oracle.driver.errors import BadRequest, DriverError, Fault
 from oracle.driver.wire import Hello, Plan, Scenario, ScheduleEnd, Step, read_scenario
 
-Emit = Callable[[Step], None]
+
+class Emit(Protocol):
+    """Takes a step as it happened, and the side's own output of it where that was asked for."""
+
+    def __call__(self, step: Step, native: dict[str, Any] | None = None) -> None: ...
 
 
 class Side(Protocol):
@@ -70,7 +74,11 @@ def _answer(request: dict[str, Any], side: Side, write: Callable[..., None]) -> 
         case "run":
             scenario = read_scenario(request.get("scenario"))
             started = time.perf_counter()
-            end = side.run(scenario, lambda step: write(step=step))
+
+            def emit(step: Step, native: dict[str, Any] | None = None) -> None:
+                write(step=step) if native is None else write(step=step, native=native)
+
+            end = side.run(scenario, emit)
             write(end=end, seconds=round(time.perf_counter() - started, 6))
         case "stop":
             write(stopped=True)

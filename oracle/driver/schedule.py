@@ -1,9 +1,9 @@
-"""Level schedule: plays a timeline on upstream's scheduler, with forced tokens in place of a model."""
+"""Level schedule: plays a timeline on upstream through a door, with forced tokens in place of a model."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from vllm.sampling_params import SamplingParams
@@ -12,34 +12,62 @@ from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 
 from oracle.driver import state, wire
-from oracle.driver.config import Started
+from oracle.driver.door import Door, Outputs
 from oracle.driver.ending import StateHistory
-from oracle.driver.errors import DriverError, UpstreamRaised, upstream_code
+from oracle.driver.errors import DriverError, UpstreamRaised, driver_code, upstream_code
+from oracle.driver.native import plain
+from oracle.driver.protocol import Emit
 
-Emit = Callable[[wire.Step], None]
 
+def play(door: Door, timeline: wire.Timeline, emit: Emit, *, debug: bool) -> wire.End:
+    """Plays `timeline` to its ending, giving each step to `emit` as it happens. Raises DriverError.
 
-def play(started: Started, timeline: wire.Timeline, emit: Emit) -> wire.End:
-    """Plays `timeline` to its ending, giving each step to `emit` as it happens. Raises DriverError."""
-    player = Player(started, timeline)
+    With `debug` each step goes with upstream's native output.
+    """
+    player = Player(door, timeline, debug=debug)
     for number in range(timeline.max_steps):
         try:
             step = player.step(number)
         except UpstreamRaised as raised:
             return player.end("error", error=type(raised.cause).__name__)
-        emit(step)
+        emit(step, player.native)
         end = player.ending(number, step)
         if end is not None:
             return end
     return player.end("limit")
 
 
-class Player:
-    """One timeline in the middle of being played."""
+@dataclass(frozen=True)
+class _Before:
+    """What is remembered from before a `schedule()`."""
 
-    def __init__(self, started: Started, timeline: wire.Timeline) -> None:
-        self._scheduler = started.scheduler
-        self._block_hasher = started.block_hasher
+    statuses: dict[str, RequestStatus]
+    hashes: list[Any]
+    preempted: int  # requests that were preempted in this step already
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What is read between `schedule()` and the update; the fields are those of wire.Step."""
+
+    scheduled: list[wire.Count]
+    new: wire.Ids
+    resumed: wire.Ids
+    preempted: wire.Ids
+    cached: list[wire.Count]
+    evicted: list[int]
+    blocks: list[tuple[str, list[int]]]
+    free: int
+    running: wire.Ids
+    waiting: wire.Ids
+
+
+class Player:
+    """One timeline in the middle of being played. `native` is the last step's, with `debug` only."""
+
+    def __init__(self, door: Door, timeline: wire.Timeline, *, debug: bool) -> None:
+        self._door = door
+        self._scheduler = door.scheduler
         self._requests = {request.id: request for request in timeline.requests}
         self._arrivals = _by_step(timeline.requests)
         self._aborts = _by_step(timeline.aborts)
@@ -49,49 +77,37 @@ class Player:
         self._preempted: list[str] = []
         self._emitted = False
         self._history = StateHistory()
+        self._debug = debug
+        self.native: dict[str, Any] | None = None
         self._watch_preemptions()
 
     def step(self, number: int) -> wire.Step:
         """Plays step `number`. Raises UpstreamRaised where upstream's own code did."""
-        scheduler = self._scheduler
         self._preempted.clear()
         for request in self._arrivals.pop(number, ()):
             self._arrive(request)
         aborts = self._aborts.pop(number, ())
-        aborted = [self._abort(abort) for abort in aborts if abort.when == "before_schedule"]
+        aborted = self._abort([abort.id for abort in aborts if abort.when == "before_schedule"])
         reset = [self._reset(reset) for reset in self._resets.pop(number, ())]
-
-        before, hashes = state.statuses(scheduler), state.block_hashes(scheduler)
-        already = len(self._preempted)
-        with upstream_code():
-            output = scheduler.schedule()
-        self._check_preempted(before, self._preempted[already:])
-        running, waiting = state.running(scheduler), state.waiting(scheduler)
-        admitted = [r for r in running if before[r.request_id] != RequestStatus.RUNNING]
-        scheduled = output.num_scheduled_tokens
-        evicted = state.evicted_blocks(scheduler, hashes)
-        free = state.free_blocks(scheduler)
-        blocks = [(r.request_id, state.block_table(scheduler, r.request_id)) for r in running]
-        cached = [(r.request_id, r.num_computed_tokens - scheduled[r.request_id]) for r in admitted]
-
-        aborted_late = [self._abort(abort) for abort in aborts if abort.when == "before_update"]
-        finished = self._update(output)
+        late = [abort.id for abort in aborts if abort.when == "before_update"]
+        seen, outputs = self._run(late)
+        finished = self._receive(outputs)
         return wire.Step(
             aborted=aborted,
             reset=reset,
-            scheduled=list(scheduled.items()),
-            new=[r.request_id for r in admitted if before[r.request_id] == RequestStatus.WAITING],
-            resumed=[r.request_id for r in admitted if before[r.request_id] == RequestStatus.PREEMPTED],
-            preempted=list(self._preempted),
-            cached=cached,
-            evicted=evicted,
-            blocks=blocks,
-            free=free,
-            running=[r.request_id for r in running],
-            waiting=[r.request_id for r in waiting],
-            aborted_late=aborted_late,
+            scheduled=seen.scheduled,
+            new=seen.new,
+            resumed=seen.resumed,
+            preempted=seen.preempted,
+            cached=seen.cached,
+            evicted=seen.evicted,
+            blocks=seen.blocks,
+            free=seen.free,
+            running=seen.running,
+            waiting=seen.waiting,
+            aborted_late=self._door.take_aborted(),
             finished=finished,
-            free_after=state.free_blocks(scheduler),
+            free_after=state.free_blocks(self._scheduler),
         )
 
     def ending(self, number: int, step: wire.Step) -> wire.End | None:
@@ -112,44 +128,78 @@ class Player:
     def _arrive(self, wanted: wire.Request) -> None:
         self._history.forget()
         with upstream_code():
-            request = Request(
-                request_id=wanted.id,
-                prompt_token_ids=list(wanted.prompt),
-                sampling_params=_sampling_params(wanted),
-                pooling_params=None,
-                arrival_time=float(wanted.arrival),
-                cache_salt=wanted.cache_salt,
-                priority=wanted.priority,
-                block_hasher=self._block_hasher,
-            )
-            self._scheduler.add_request(request)
-        self._live[wanted.id] = request
+            self._live[wanted.id] = self._door.add(wanted, _sampling_params(wanted))
 
-    def _abort(self, abort: wire.Abort) -> wire.Count:
-        """One call an abort: several ids in one call would free their blocks in the order of a set."""
-        self._history.forget()
-        with upstream_code():
-            self._scheduler.finish_requests(abort.id, RequestStatus.FINISHED_ABORTED)
-        return abort.id, state.free_blocks(self._scheduler)
+    def _abort(self, ids: list[str]) -> list[wire.Count]:
+        for request_id in ids:
+            self._history.forget()
+            with upstream_code():
+                self._door.abort(request_id)
+        return self._door.take_aborted()
 
     def _reset(self, reset: wire.Reset) -> bool:
         self._history.forget()
         before, already = state.statuses(self._scheduler), len(self._preempted)
         with upstream_code():
-            done: bool = self._scheduler.reset_prefix_cache(reset_running_requests=reset.running)
+            done = self._door.reset(reset.running)
         self._check_preempted(before, self._preempted[already:])
         return done
 
-    def _update(self, output: SchedulerOutput) -> list[tuple[str, str, int | None]]:
-        """Gives upstream one forced token for each request that has come to the end of what it knows."""
+    def _run(self, late: list[str]) -> tuple[_Seen, Outputs]:
+        """One step of upstream's, read between its halves; a door that has nothing to schedule is read after it."""
+        scheduler = self._scheduler
+        before = _Before(state.statuses(scheduler), state.block_hashes(scheduler), len(self._preempted))
+        seen: list[_Seen] = []
+        scheduled: Any = None
+
+        def run(output: SchedulerOutput) -> ModelRunnerOutput:
+            nonlocal scheduled
+            with driver_code():
+                seen.append(self._look(before, output.num_scheduled_tokens))
+                if self._debug:
+                    scheduled = plain(output)
+                return self._forced(output)
+
+        if late:
+            self._history.forget()
+        with upstream_code():
+            outputs = self._door.step(run, late)
+        if not seen:
+            seen.append(self._look(before, {}))
+        if self._debug:
+            self.native = {"scheduler_output": scheduled, "engine_core_outputs": plain(outputs)}
+        return seen[0], outputs
+
+    def _look(self, before: _Before, scheduled: dict[str, int]) -> _Seen:
+        scheduler = self._scheduler
+        self._check_preempted(before.statuses, self._preempted[before.preempted :])
+        running = state.running(scheduler)
+        admitted = [r for r in running if before.statuses[r.request_id] != RequestStatus.RUNNING]
+        was = {r.request_id: before.statuses[r.request_id] for r in admitted}
+        return _Seen(
+            scheduled=list(scheduled.items()),
+            new=[name for name, status in was.items() if status == RequestStatus.WAITING],
+            resumed=[name for name, status in was.items() if status == RequestStatus.PREEMPTED],
+            preempted=list(self._preempted),
+            cached=[(r.request_id, r.num_computed_tokens - scheduled[r.request_id]) for r in admitted],
+            evicted=state.evicted_blocks(scheduler, before.hashes),
+            blocks=[(r.request_id, state.block_table(scheduler, r.request_id)) for r in running],
+            free=state.free_blocks(scheduler),
+            running=[r.request_id for r in running],
+            waiting=[r.request_id for r in state.waiting(scheduler)],
+        )
+
+    def _forced(self, output: SchedulerOutput) -> ModelRunnerOutput:
+        """One forced token for each request that has come to the end of what it knows."""
         ids = list(output.num_scheduled_tokens)
-        forced = ModelRunnerOutput(
+        return ModelRunnerOutput(
             req_ids=ids,
             req_id_to_index={request_id: index for index, request_id in enumerate(ids)},
             sampled_token_ids=[self._forced_tokens(request_id) for request_id in ids],
         )
-        with upstream_code():
-            outputs = self._scheduler.update_from_output(output, forced)
+
+    def _receive(self, outputs: Outputs) -> list[tuple[str, str, int | None]]:
+        """Takes the tokens that came out; who finished, and why."""
         finished: list[tuple[str, str, int | None]] = []
         self._emitted = False
         for answer in outputs[0].outputs if 0 in outputs else ():

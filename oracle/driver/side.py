@@ -6,15 +6,21 @@ with it, before it pays for that.
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
-from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
 
 from oracle.driver.environment import SOURCE_VARIABLE
 from oracle.driver.errors import DriverError
 from oracle.driver.model import ModelFolders
-from oracle.driver.wire import Config, End, Hello, Model, Plan, Scenario, ScheduleEnd, Step
+from oracle.driver.wire import Config, End, Hello, Model, Plan, Scenario, ScheduleEnd
 
+if TYPE_CHECKING:
+    from oracle.driver.door import OpenDoor
+    from oracle.driver.protocol import Emit
+
+DoorName = Literal["scheduler", "core"]
 LEVELS = ["plan", "schedule"]
 SOURCES = ("wheel", "checkout")
 WARM_UP = Config(
@@ -38,8 +44,10 @@ WARM_UP = Config(
 class Upstream:
     """A Side (oracle/driver/protocol.py)."""
 
-    def __init__(self) -> None:
+    def __init__(self, door: DoorName = "scheduler", *, debug: bool = False) -> None:
         self._folders = ModelFolders()
+        self._door = door
+        self._debug = debug
 
     def hello(self) -> Hello:
         """Who answers. Pays for the import and for the first start-up, so that scenarios do not."""
@@ -50,9 +58,10 @@ class Upstream:
 
         from oracle.driver.plan import make_plan
 
-        planned = make_plan(WARM_UP, self._folders.folder(WARM_UP.model, WARM_UP.dtype))
+        planned = make_plan(WARM_UP, self._folders.folder(WARM_UP.model, WARM_UP.dtype), self._opener())
         if planned.started is None:
             raise DriverError(f"upstream does not start: {planned.plan}")
+        planned.started.door.close()
         runner = "v2" if planned.started.vllm_config.use_v2_model_runner else "v1"
         return Hello(
             name="vllm",
@@ -64,20 +73,36 @@ class Upstream:
             source=source,
         )
 
-    def run(self, scenario: Scenario, emit: Callable[[Step], None]) -> Plan | ScheduleEnd:
+    def run(self, scenario: Scenario, emit: Emit) -> Plan | ScheduleEnd:
         """Plays `scenario`; see docs/protocol.md. Raises DriverError."""
         from oracle.driver.plan import make_plan
         from oracle.driver.schedule import play
 
         config = scenario.config
-        planned = make_plan(config, self._folders.folder(config.model, config.dtype))
+        planned = make_plan(config, self._folders.folder(config.model, config.dtype), self._opener())
         timeline = scenario.timeline
-        if timeline is None:
-            return planned.plan
         if planned.started is None:
+            if timeline is None:
+                return planned.plan
             nothing = [(request.id, 0) for request in timeline.requests]
             return ScheduleEnd(planned.plan, End("refused", None, None, nothing))
-        return ScheduleEnd(planned.plan, play(planned.started, timeline, emit))
+        door = planned.started.door
+        try:
+            if timeline is None:
+                return planned.plan
+            return ScheduleEnd(planned.plan, play(door, timeline, emit, debug=self._debug))
+        finally:
+            door.close()
+
+    def _opener(self) -> OpenDoor:
+        """Upstream keeps statistics by default; the scheduler's door goes without where nobody reads them."""
+        if self._door == "core":
+            from oracle.driver.core import open_core
+
+            return functools.partial(open_core, log_stats=True)
+        from oracle.driver.door import open_scheduler
+
+        return functools.partial(open_scheduler, log_stats=self._debug)
 
 
 def _source() -> str:

@@ -23,6 +23,7 @@ from parity.fuzz.campaign import SHRUNK_AT_ONCE, Campaign, Plan, shrink_all
 from parity.fuzz.cluster import Cluster
 from parity.fuzz.crew import Alone, Crew, Processes
 from parity.fuzz.found import Found, found_path, keep
+from parity.fuzz.size import size
 from parity.fuzz.tally import Tally, tally_of
 from parity.fuzz.unit import SERVE_SIZE, SIZE, Find, Reduced
 from parity.fuzz.worker import Post
@@ -150,7 +151,9 @@ class _Hunt:
         for find in tally.finds():
             if interrupted and find.fingerprint not in self._kept:
                 self._keep(Reduced(find, 0, "interrupted"))
-        kept = [self._kept[find.fingerprint] for find in tally.finds() if find.fingerprint in self._kept]
+        told = {find.fingerprint for find in tally.finds()}
+        kept = [kept for kept in self._kept.values() if kept.reduced.find.fingerprint in told]
+        kept.sort(key=lambda one: size(one.reduced.find.document))
         return Hunted(
             header=self._header,
             tally=tally,
@@ -163,7 +166,7 @@ class _Hunt:
         )
 
     def _shrink(self, tally: Tally) -> None:
-        finds = tally.finds()
+        finds = sorted(tally.finds(), key=lambda find: size(find.document))
         if not self._request.keep_going:
             finds = finds[:SHRUNK_AT_ONCE]
         if not finds:

@@ -17,6 +17,7 @@ from typing import NoReturn
 from parity.cli import (
     check,
     coverage,
+    fidelity,
     fuzz,
     oracle,
     promote,
@@ -30,7 +31,7 @@ from parity.cli import (
 from parity.cli.output import until_the_reader_leaves
 from parity.errors import ExitCode, ParityError
 
-VERBS = (run, check, show, fuzz, shrink, promote, replay, coverage, record, oracle, schema)
+VERBS = (run, check, show, fuzz, shrink, promote, replay, coverage, fidelity, record, oracle, schema)
 
 
 class Parser(argparse.ArgumentParser):

@@ -49,8 +49,8 @@ def execute(args: argparse.Namespace) -> int:
         print(json.dumps({"id": done.id, "file": done.path, "title": done.title, "next": command}))
     else:
         print(done.path)
-    if source.found is not None and source.found.attempts is None:
+    if source.found is not None and not source.found.attempts:
         print(f"it was not shrunk: `parity shrink {args.file}` may make it smaller", file=sys.stderr)
     print(f"title: {done.title}", file=sys.stderr)
-    print(f"next: edit the title, then {command}", file=sys.stderr)
+    print(f"next: {'edit the title, then ' if args.title is None else ''}{command}", file=sys.stderr)
     return int(ExitCode.OK)

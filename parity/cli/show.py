@@ -13,6 +13,9 @@ from parity.cli.run import add_server
 
 if TYPE_CHECKING:
     from parity.observation import Observation
+    from parity.scenario import Json
+
+    Shown = tuple[Observation, Observation, tuple[Json, ...] | None]
 
 
 def register(commands: Commands) -> None:
@@ -31,6 +34,11 @@ def register(commands: Commands) -> None:
         metavar="FILE",
         help="show a finished run's observations, playing nothing",
     )
+    parser.add_argument(
+        "--debug",
+        action="store_true",
+        help="also print upstream's native output of each step, field by field (the empty ones with --json only)",
+    )
     add_server(parser)
     add_policy(parser)
     add_pin(parser)
@@ -43,14 +51,17 @@ def execute(args: argparse.Namespace) -> int:
     from parity.errors import UsageError
     from parity.observation import plain
     from parity.outcomes import difference_of
-    from parity.report.side_by_side import table
+    from parity.report.progress import counted
+    from parity.report.side_by_side import native_lines, table
     from parity.report_json import show_object
 
     if args.run and args.server:
         raise UsageError("--run plays nothing, so --server has no part in it", hint="leave one of them out")
-    left, right = _recorded(args) if args.run else _played(args)
+    if args.run and args.debug:
+        raise UsageError("--run plays nothing, so there is no native output", hint="leave one of them out")
+    left, right, native = _recorded(args) if args.run else _played(args)
     if args.json:
-        json.dump(show_object(args.scenario, left, right), sys.stdout)
+        json.dump(show_object(args.scenario, left, right, native), sys.stdout)
         print()
         return 0
     oracle, subject = plain(left), plain(right)
@@ -65,20 +76,24 @@ def execute(args: argparse.Namespace) -> int:
         console.print(
             f"first difference: {path}: oracle {json.dumps(difference.oracle)}, subject {json.dumps(difference.subject)}"
         )
+    if native is not None:
+        console.print(f"upstream's native output, {counted(len(native), 'step')}", style="bold")
+        for line in native_lines(native):
+            console.print(line, soft_wrap=True, markup=False)
     return 0
 
 
-def _recorded(args: argparse.Namespace) -> tuple[Observation, Observation]:
+def _recorded(args: argparse.Namespace) -> Shown:
     from parity.errors import InconclusiveError
     from parity.runlog import observations, read_run
 
     line = read_run(args.run).scenario(args.scenario)
     if line.oracle.failure or line.subject.failure:
         raise InconclusiveError(line.detail or "a side failed in that run")
-    return observations(line, "oracle")[0], observations(line, "subject")[0]
+    return observations(line, "oracle")[0], observations(line, "subject")[0], None
 
 
-def _played(args: argparse.Namespace) -> tuple[Observation, Observation]:
+def _played(args: argparse.Namespace) -> Shown:
     from parity.ask import Ask, parse_policies
     from parity.errors import InconclusiveError, UsageError
     from parity.report.progress import RunProgress
@@ -92,9 +107,21 @@ def _played(args: argparse.Namespace) -> tuple[Observation, Observation]:
         raise UsageError(
             f"{args.scenario} names {len(cases)} scenarios", hint=f"show one of them, such as {cases[0].id}"
         )
-    ask = Ask(root, args.pin, (cases[0].id,), policies=parse_policies(args.policy), launcher=args.server)
+    if args.debug and cases[0].scenario.level != "schedule":
+        raise UsageError(
+            f"--debug shows upstream's output of each step, and level {cases[0].scenario.level} has no steps",
+            hint="leave --debug out, or show a scenario of level schedule",
+        )
+    ask = Ask(
+        root,
+        args.pin,
+        (cases[0].id,),
+        policies=parse_policies(args.policy),
+        launcher=args.server,
+        debug=args.debug,
+    )
     left, right = play_one(ask, cases[0], RunProgress())
     for plays in (left, right):
         if plays.failure is not None:
             raise InconclusiveError(plays.failure)
-    return left.observations[0], right.observations[0]
+    return left.observations[0], right.observations[0], left.native if args.debug else None

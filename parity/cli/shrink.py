@@ -73,7 +73,7 @@ def execute(args: argparse.Namespace) -> int:
 
     from parity.ask import parse_policies
     from parity.errors import ExitCode, UsageError
-    from parity.fuzz.found import create, found_text
+    from parity.fuzz.found import SYNTAX, create, found_text
     from parity.fuzz.live import Live
     from parity.fuzz.shrinking import Shrinking
     from parity.fuzz.source import given
@@ -84,6 +84,8 @@ def execute(args: argparse.Namespace) -> int:
     root = project_root()
     if args.out is not None and args.out.exists():
         raise UsageError(f"{args.out} exists already", hint="name another file with --out")
+    if args.fingerprint is not None and not SYNTAX.fullmatch(args.fingerprint):
+        raise UsageError(f"--fingerprint {args.fingerprint!r} is none", hint="such as f1:0123456789abcdef")
     source = given(root, args.source, parse_policies(args.policy))
     asked = [(source.document, source.policies)]
     with closing(Live(root, args.pin, asked, RunProgress())) as live:

@@ -22,16 +22,14 @@ from parity.finding import Attribution, Judged
 from parity.form import ScenarioForm
 from parity.fuzz.document import TITLE, Document, case_from
 from parity.fuzz.examine import finding_of
-from parity.fuzz.shrink import Shrunk
 from parity.fuzz.size import size
 from parity.fuzz.text import dump, flow, laid
-from parity.fuzz.unit import Find
 from parity.levels import PROPERTIES
 from parity.scenario import Json
 from parity.serve_form import ServeForm
 
 FOLDER = "runs/found"
-_FINGERPRINT = re.compile(r"f1:[0-9a-f]{16}|(void|flaky):(oracle|subject)")
+SYNTAX = re.compile(r"f1:[0-9a-f]{16}|(void|flaky):(oracle|subject)")
 _PLAIN_DEPTH = 3
 
 
@@ -40,7 +38,7 @@ class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `oracle` and `subject` are the values `at` the place. `pin` is the version that it was found against. `seed`,
     `unit` and `ordinal` tell which scenario of which unit it was drawn as, null where it was not drawn. `attempts`
-    is the number of smaller scenarios that were tried, null while it is as it came.
+    is the number of smaller scenarios that were tried, null or 0 while it is as it came.
     """
 
     fingerprint: str
@@ -60,26 +58,6 @@ class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _HEAD = tuple(field for field in Found.__struct_fields__ if field != "scenario")
-
-
-def from_find(find: Find, shrunk: Shrunk, *, pin: str, seed: int, policies: Map[str, str]) -> Found:
-    """What a hunt with that seed found under these policies, with the scenario that it was shrunk to."""
-    return Found(
-        fingerprint=find.fingerprint,
-        shape=find.shape,
-        attribution=find.attribution,
-        property=find.property,
-        at=find.at,
-        oracle=find.oracle,
-        subject=find.subject,
-        pin=pin,
-        scenario=shrunk.document,
-        seed=seed,
-        unit=find.unit,
-        ordinal=find.ordinal,
-        policies=dict(policies),
-        attempts=shrunk.attempts or None,
-    )
 
 
 def again(found: Found, judged: Judged, scenario: Document, attempts: int | None) -> Found:
@@ -123,7 +101,7 @@ def parse_found(data: bytes, path: str) -> Found:
     try:
         tree = parse(data)
         found = decode(tree, Found)
-        if not _FINGERPRINT.fullmatch(found.fingerprint):
+        if not SYNTAX.fullmatch(found.fingerprint):
             raise Fault(f"{found.fingerprint[:40]!r} is no fingerprint", ("fingerprint",))
         _check_policies(found.policies)
         document_of(tree.items["scenario"], ("scenario",))

@@ -22,7 +22,8 @@ Whose = Literal["mirrored", "ours", "theirs", "differs"]
 
 NEEDS_EXPIRY: tuple[Decision, ...] = ("owed", "unsupported", "undecided")
 RATE = re.compile(r"(\d+) of (\d+)")
-MAX_INLINE = 3  # exemplars in the record itself; those of a difference beyond it live beside it
+MAX_EXEMPLARS = 3  # of one mirrored fingerprint, which is covered in every scenario that shows it
+MAX_INLINE = 3  # exemplars in the record itself; those beyond it live beside it
 
 
 class Stamp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -16,7 +16,7 @@ from parity.records.anchors import folder_of, source_digest
 from parity.records.draft import Measured
 from parity.records.layout import front_text
 from parity.records.parse import Raw
-from parity.records.record import MAX_INLINE, Front, Record, fingerprint_of
+from parity.records.record import MAX_EXEMPLARS, Front, Record, fingerprint_of
 
 
 def take_up(record: Record, measured: Measured) -> Front:
@@ -82,9 +82,10 @@ def _take_exemplar(record: Record, measured: Measured) -> Front:
     replaced = [entry for entry in front.exemplars if entry.scenario == name]
     before = next((entry for entry in replaced if fingerprint_of(front, entry) == finding.fingerprint), None)
     exemplars = [*kept, measured.exemplar(before)]
-    if front.attribution == "mirrored" and len(exemplars) > MAX_INLINE:
+    same = sum(fingerprint_of(front, entry) == finding.fingerprint for entry in exemplars)
+    if front.attribution == "mirrored" and same > MAX_EXEMPLARS:
         raise UsageError(
-            f"{record.id} has {MAX_INLINE} exemplars already",
+            f"{record.id} has {MAX_EXEMPLARS} exemplars of {finding.fingerprint} already",
             hint="a mirrored finding is covered in every scenario that shows it; no more are needed",
         )
     return msgspec.structs.replace(front, exemplars=exemplars)

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from parity.fingerprint import SYNTAX
 from parity.records.parse import read_companion
-from parity.records.record import MAX_INLINE, NEEDS_EXPIRY, RATE, Exemplar, fingerprint_of, in_words
+from parity.records.record import (
+    MAX_EXEMPLARS,
+    MAX_INLINE,
+    NEEDS_EXPIRY,
+    RATE,
+    Exemplar,
+    fingerprint_of,
+    in_words,
+)
 from parity.records.rules import PLACEHOLDER, Fault, Faults, Page, RecordRule
 
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -48,23 +57,32 @@ def expiry_required(page: Page) -> Faults:
 
 
 def exemplar_count(page: Page) -> Faults:
-    """Mirrored: one to three exemplars. A difference: at least one, or a diverging entry under its policy."""
-    if page.front.kind == "falsified":
+    """Mirrored: one to three exemplars of each fingerprint. A difference: at least one, or a diverging entry under its policy."""
+    front = page.front
+    if front.kind == "falsified":
         return
-    number = len(page.front.exemplars)
-    if page.front.attribution == "mirrored":
-        if not 1 <= number <= MAX_INLINE:
+    number = len(front.exemplars)
+    if front.attribution != "mirrored":
+        if number == 0 and not front.diverging:
             yield Fault(
-                page.line("exemplars"), f"a mirrored finding names 1 to {MAX_INLINE} exemplars, not {number}"
+                page.line("exemplars"), "a difference names every scenario that it covers; here is none"
             )
-    elif number == 0 and not page.front.diverging:
-        yield Fault(page.line("exemplars"), "a difference names every scenario that it covers; here is none")
+        return
+    if number == 0:
+        yield Fault(page.line("exemplars"), "a mirrored finding names 1 to 3 exemplars, not 0")
+    counts = Counter(fingerprint_of(front, entry) for entry in front.exemplars)
+    for fingerprint, count in counts.items():
+        if count > MAX_EXEMPLARS:
+            yield Fault(
+                page.line("exemplars"),
+                f"a mirrored finding names 1 to {MAX_EXEMPLARS} exemplars, not {count} of {fingerprint}",
+            )
 
 
 def exemplars_inline(page: Page) -> Faults:
-    """Beyond three, a difference's exemplars live in the findings beside the record."""
+    """Beyond three, exemplars live in the findings beside the record."""
     inline = page.raw.values.get("exemplars") or []
-    if len(inline) > MAX_INLINE and page.front.attribution != "mirrored":
+    if len(inline) > MAX_INLINE:
         where = page.raw.companion_path.rpartition("/")[2]
         yield Fault(page.line("exemplars"), f"more than {MAX_INLINE} exemplars: move the rest to {where}")
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from parity.report.serve_lines import Lines, served_lines
+from parity.scenario import Json
+
+NATIVE_DEPTH = 3  # object, its key or field, and a field of what is there
 
 
 def lines_of(observation: dict[str, Any]) -> Lines:
@@ -48,6 +53,33 @@ def table(oracle: dict[str, Any], subject: dict[str, Any], first_difference: str
         cells = (path + (" ◀" if marked else ""), theirs, ours)
         result.add_row(*(Text(cell, style=style) for cell in cells))
     return result
+
+
+def native_lines(native: Sequence[Json]) -> list[str]:
+    """What the oracle itself put out in each step, a line a field, in its own names; what is empty is left out."""
+    return [
+        f"steps[{index}].{path}: {json.dumps(value)}"
+        for index, step in enumerate(native)
+        for path, value in _fields(_without_empty(step), NATIVE_DEPTH)
+    ]
+
+
+def _fields(value: Json, depth: int) -> Iterator[tuple[str, Json]]:
+    """The parts of an object, `depth` names deep: (dotted names, value)."""
+    if isinstance(value, dict) and depth:
+        for name, item in value.items():
+            for path, part in _fields(item, depth - 1):
+                yield f"{name}.{path}" if path else name, part
+    else:
+        yield "", value
+
+
+def _without_empty(value: Json) -> Json:
+    """`value` without the fields of objects that are null, or an empty list or object."""
+    if isinstance(value, dict):
+        kept = {name: _without_empty(item) for name, item in value.items()}
+        return {name: item for name, item in kept.items() if item is not None and item not in ([], {})}
+    return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
 def _covers(path: str, difference: str) -> bool:

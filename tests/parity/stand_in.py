@@ -21,7 +21,7 @@ from parity.engine_side import EngineSide
 from parity.finding import Outcome, Verdict
 from parity.report.progress import RunProgress
 from parity.root import CODE_ROOT
-from parity.scenario import Scenario
+from parity.scenario import Json, Scenario
 from parity.session import run
 from parity.side import Play
 from parity.suite import load_suite
@@ -54,14 +54,24 @@ def untouched_plays() -> dict[str, Play]:
 
 
 class StandIn:
-    """A side that answers what the untouched engine answered; `fails` are ids of scenarios that it dies in."""
+    """A side that answers what the untouched engine answered; `fails` are ids of scenarios that it dies in.
+
+    Those of `flaky` have another block count in each second play; `times` counts the plays. `native` is what every
+    play has as its steps' native output.
+    """
 
     name = "oracle"
 
-    def __init__(self, fails: frozenset[str] = frozenset(), flaky: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        fails: frozenset[str] = frozenset(),
+        flaky: frozenset[str] = frozenset(),
+        native: tuple[Json, ...] = (),
+    ) -> None:
         self._fails = fails
+        self._native = native
         self._flaky = flaky
-        self._times: dict[str, int] = {}
+        self.times: dict[str, int] = {}
         self._id = ""
 
     def hello(self) -> dict[str, Any]:
@@ -74,12 +84,12 @@ class StandIn:
         if self._id in self._fails:
             return Play(None, "the process ended with status 9", 0.0)
         play = untouched_plays()[self._id]
-        self._times[self._id] = self._times.get(self._id, 0) + 1
-        if self._id in self._flaky and self._times[self._id] % 2 == 0:
+        self.times[self._id] = self.times.get(self._id, 0) + 1
+        if self._id in self._flaky and self.times[self._id] % 2 == 0:
             assert play.observation is not None
             changed = msgspec.structs.replace(play.observation, num_blocks=99)  # type: ignore[type-var]
             return msgspec.structs.replace(play, observation=changed)
-        return play
+        return msgspec.structs.replace(play, native=self._native)
 
     def close(self) -> None:
         """No process to end."""

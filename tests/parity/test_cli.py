@@ -22,6 +22,7 @@ VERBS = (
     "promote",
     "replay",
     "coverage",
+    "fidelity",
     "record",
     "oracle",
     "schema",

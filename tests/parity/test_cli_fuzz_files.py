@@ -1,4 +1,4 @@
-"""`parity shrink`, `promote` and `replay` on files: what they print, write and refuse, and their exit codes."""
+"""`parity shrink` and `promote` on files: what they print, write and refuse, and their exit codes."""
 
 from __future__ import annotations
 
@@ -9,69 +9,16 @@ from typing import Any
 
 import pytest
 
-from parity.cli import main as command
 from parity.cli import shrink as shrink_verb
 from parity.fuzz import shrink as shrinking
-from parity.fuzz.found import Found, found_text, parse_found, read_found
+from parity.fuzz.found import parse_found, read_found
 from parity.fuzz.live import Live
 from parity.fuzz.text import dump, laid
-from parity.root import CODE_ROOT
 from parity.suite import load_suite, select
 from tests.parity.fuzz import planted
+from tests.parity.fuzz.files import STUCK, clone, faulty, run, shrunk_text, small, stuck
 
-STUCK = {
-    "level": "schedule",
-    "config": {"model": "tiny-opt", "num_blocks": 4},
-    "requests": [{"id": "r0", "prompt": 8, "max_tokens": 56}],
-}
-
-
-def run(*arguments: str) -> int:
-    return command.main(list(arguments))
-
-
-@pytest.fixture
-def faulty(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The verbs play an engine whose free order is wrong, and this file is a timeline that shows it."""
-    planted.use(monkeypatch, planted.free_order)
-    path = here / "drawn.yaml"
-    path.write_text(dump(laid(planted.timeline(0) | {"title": "Drawn"})))
-    return path
-
-
-@pytest.fixture(scope="module")
-def shrunk_text(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What `parity shrink` makes of that timeline."""
-    folder = tmp_path_factory.mktemp("shrunk")
-    (folder / "drawn.yaml").write_text(dump(laid(planted.timeline(0) | {"title": "Drawn"})))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(CODE_ROOT)
-        planted.use(patch, planted.free_order)
-        assert run("shrink", str(folder / "drawn.yaml"), "--out", str(folder / "small.yaml")) == 0
-    return (folder / "small.yaml").read_text()
-
-
-@pytest.fixture
-def small(faulty: Path, shrunk_text: str) -> Path:
-    """A found file, shrunk."""
-    path = faulty.with_name("small.yaml")
-    path.write_text(shrunk_text)
-    return path
-
-
-@pytest.fixture
-def clone(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The verbs write into a copy of the suite."""
-    monkeypatch.setattr("parity.root.project_root", lambda: checkout)
-    return checkout
-
-
-def stuck(path: Path, **changes: Any) -> Path:
-    """A found file of a wedge that a record covers."""
-    values: dict[str, Any] = {"fingerprint": "f1:2add85e2ca52c437", "shape": "x", "attribution": "mirrored"}
-    values |= {"property": "terminates", "at": "end", "oracle": 1, "subject": 1, "pin": "0.27.1"}
-    path.write_text(found_text(Found(**(values | {"scenario": STUCK} | changes))))
-    return path
+__all__ = ["clone", "faulty", "shrunk_text", "small"]
 
 
 def test_shrink_prints_a_found_file_and_writes_the_same(
@@ -184,6 +131,7 @@ def test_a_scenario_of_a_run_is_shrunk_by_what_the_run_found(
             2,
             "does not show f1:0000000000000000: it shows f1:",
         ),
+        (["{file}", "--fingerprint", "terminates"], 64, "--fingerprint 'terminates' is none"),
         (["{stuck}"], 64, "records cover all that"),
         (["{quiet}"], 2, "shows no finding — there is nothing to shrink"),
         (["{sweep}"], 64, "sweep: the sweep has 2 scenarios"),
@@ -302,90 +250,3 @@ def test_promote_says_what_was_not_shrunk_and_under_which_policy(
     assert lines[0].startswith("it was not shrunk: `parity shrink ")
     assert lines[-1].endswith("/tight --policy null-block-capacity=reserve")
     assert clone.is_dir()
-
-
-def test_replay_says_that_it_still_shows(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run("replay", str(small))
-
-    found = read_found(small)
-    assert code == 1
-    assert capsys.readouterr().out.startswith(
-        f"FAILED  {small}: {found.fingerprint} still shows at {found.at}: oracle "
-    )
-
-
-def test_replay_says_that_it_is_fixed(
-    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    planted.use(monkeypatch, None)
-
-    code = run("replay", str(small), "--json")
-
-    said = json.loads(capsys.readouterr().out)
-    assert code == 0
-    assert said["counts"] == {"FIXED": 1}
-    assert said["replays"][0]["detail"] == f"{read_found(small).fingerprint} no longer shows"
-
-
-def test_replay_names_the_record_that_covers_it_now(faulty: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run("replay", str(stuck(faulty.with_name("stuck.yaml"))))
-
-    assert code == 0
-    assert (
-        "still shows, and the record preemption/sole-request-waits-for-ever covers it"
-        in capsys.readouterr().out
-    )
-
-
-def test_replay_says_what_shows_in_its_place(faulty: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = stuck(faulty.with_name("stuck.yaml"), fingerprint="f1:0000000000000000")
-
-    assert run("replay", str(path)) == 0
-    assert "f1:0000000000000000 no longer shows, but f1:2add85e2ca52c437 does" in capsys.readouterr().out
-
-
-def test_a_side_that_fails_is_void_and_wins_over_what_still_shows(
-    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    planted.use(monkeypatch, lambda patch: patch.setattr("parity.engine_side.observe", _raise))
-    failed = stuck(small.with_name("void.yaml"), fingerprint="void:subject", attribution=None)
-
-    code = run("replay", str(small), str(failed))
-
-    lines = capsys.readouterr().out.splitlines()
-    assert code == 2
-    assert [line.split()[0] for line in lines] == ["VOID", "FAILED"]
-
-
-def _raise(*_: object) -> None:
-    raise ZeroDivisionError
-
-
-def test_all_that_is_kept_is_played(small: Path, clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = clone / "runs" / "found"
-    folder.mkdir(parents=True)
-    small.rename(folder / "a.yaml")
-    stuck(folder / "b.yaml")
-
-    code = run("replay", "--all")
-
-    assert code == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["FAILED  runs/found/a.yaml", "FIXED  runs/found/b.yaml"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        ([], 64, "give files or --all, one of them"),
-        (["--all", "x.yaml"], 64, "give files or --all, one of them"),
-        (["--all"], 2, "nothing is kept in runs/found"),
-        (["x.yaml"], 64, "x.yaml: cannot be read"),
-    ],
-)
-def test_what_cannot_be_replayed_is_one_line(
-    clone: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
-) -> None:
-    assert clone.is_dir()
-    assert run("replay", *arguments) == code
-    assert said in capsys.readouterr().err.splitlines()[-1]

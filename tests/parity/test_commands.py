@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
+from parity import sides
 from parity.ask import Ask
 from parity.cli.main import main, terminate
 from parity.errors import Interrupted, RunFileError
+from parity.oracle_side import Way
 from parity.report.progress import RunProgress
 from parity.session import run
+from tests.parity.stand_in import StandIn
 
 pytestmark = pytest.mark.usefixtures("stand_in")
 
@@ -83,6 +86,31 @@ def test_show_marks_the_first_difference(capsys: pytest.CaptureFixture[str]) -> 
     assert shown["first_difference"] == "max_model_len"
 
 
+@pytest.mark.usefixtures("here")
+def test_show_prints_native_output_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = {"scheduler_output": {"num_scheduled_tokens": {"r0": 8}, "finished_req_ids": []}}
+    ways: list[Way] = []
+
+    def start(*asked: Any) -> StandIn:
+        ways.append(asked[-1])
+        return StandIn(native=(step,))
+
+    monkeypatch.setattr(sides, "start_oracle", start)
+    command = ["show", "preemption/sole-request-fits", "--debug"]
+
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["native"] == [step]
+    assert main(command) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[-2:] == [
+        "upstream's native output, 1 step",
+        "steps[0].scheduler_output.num_scheduled_tokens.r0: 8",
+    ]
+    assert ways == [Way(debug=True)] * 2
+
+
 def test_a_partial_run_says_so(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["run", "--family", "preemption", "--out", str(here / "a.jsonl")])
 
@@ -99,6 +127,10 @@ def test_a_partial_run_says_so(here: Path, capsys: pytest.CaptureFixture[str]) -
         (["run", "--policy", "null-block-capacity=resreve"], "did you mean 'reserve'"),
         (["run", "--pin", "vllm-0.27"], "vllm-0.27.1"),
         (["show", "block-count/boundary"], "names"),
+        (["show", "auto-fit/null-block", "--debug"], "level plan has no steps"),
+        (["show", "serving/wedge", "--debug", "--run", "run.jsonl"], "plays nothing"),
+        (["fidelity", "no-such/thing"], "no scenario 'no-such/thing'"),
+        (["fidelity", "shutdown"], "level serve"),
         (["check", "--repeat", "0"], "at least 1"),
         (["check", "preemption"], "unrecognized arguments"),
         (["chekc"], "invalid choice"),

@@ -61,9 +61,10 @@ Open = Callable[..., ProcessSide]
 def open_side(tmp_path: Path) -> Iterator[Open]:
     sides: list[ProcessSide] = []
 
-    def start(vice: str, limits: Limits = LONG) -> ProcessSide:
+    def start(vice: str, limits: Limits = LONG, *, keep_native: bool = False) -> ProcessSide:
         environment = {"STATE": str(tmp_path / "starts"), "PATH": os.environ["PATH"]}
-        side = ProcessSide("zoo", [sys.executable, str(ZOO), vice], tmp_path, environment, limits)
+        command = [sys.executable, str(ZOO), vice]
+        side = ProcessSide("zoo", command, tmp_path, environment, limits, keep_native)
         sides.append(side)
         return side
 
@@ -95,6 +96,28 @@ def test_a_schedule_is_its_steps_and_its_end(open_side: Open) -> None:
     assert isinstance(play.observation, Schedule)
     assert [step.scheduled for step in play.observation.steps] == [[("r0", 8)]]
     assert play.observation.end.kind == "done"
+
+
+@pytest.mark.parametrize(("keep_native", "kept"), [(False, ()), (True, ({"own": [1, 2]},))])
+def test_native_output_is_kept_where_it_was_asked_for(
+    keep_native: bool, kept: tuple[object, ...], open_side: Open
+) -> None:
+    side = open_side("tells-more", keep_native=keep_native)
+
+    side.begin(SCHEDULE)
+    play = side.finish()
+
+    assert play.native == kept
+    assert isinstance(play.observation, Schedule)
+    assert len(play.observation.steps) == 1
+
+
+def test_a_step_without_the_native_output_that_was_asked_for_is_a_failure(open_side: Open) -> None:
+    side = open_side("none", keep_native=True)
+
+    side.begin(SCHEDULE)
+
+    assert "a step without the native output" in str(side.finish().failure)
 
 
 def test_one_process_serves_many_scenarios(open_side: Open, tmp_path: Path) -> None:

@@ -94,6 +94,9 @@ def answer(vice: str, start: int, seq: int, level: str) -> None:
         print("a warning on stderr", file=sys.stderr, flush=True)
     if level == "plan":
         say(seq=seq, end=PLAN, seconds=0.25)
+    elif vice == "tells-more":
+        say(seq=seq, step=STEP, native={"own": [1, 2]})
+        say(seq=seq, end={"plan": PLAN, "end": END}, seconds=0.5)
     else:
         say(seq=seq, step=STEP)
         say(seq=seq, end={"plan": PLAN, "end": END}, seconds=0.5)

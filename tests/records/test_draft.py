@@ -283,8 +283,21 @@ def test_a_mirrored_record_takes_no_fourth_exemplar(tmp_path: Path) -> None:
     for number in range(2):
         text, _ = taken_up(text, measured(MIRRORED, name=f"auto-fit/case-{number}"))
 
-    with pytest.raises(UsageError, match="has 3 exemplars already"):
+    with pytest.raises(UsageError, match=f"has 3 exemplars of {MIRRORED.fingerprint} already"):
         taken_up(text, measured(MIRRORED, name="auto-fit/case-9"))
+
+
+def test_a_mirrored_record_has_exemplars_of_each_of_its_shapes(tmp_path: Path) -> None:
+    text, beside = decided_text(tmp_path, MIRRORED), None
+    for number in range(2, 7):
+        other = finding(number, "mirrored")
+        text, beside = taken_up(text, measured(other, name=f"auto-fit/case-{number}"), beside)
+
+    assert lint(raw(text, beside), ground(tmp_path)) == []
+    assert beside is not None
+    front = to_record(raw(text, beside)).front
+    assert front.fingerprints == [print_of(number) for number in range(1, 7)]
+    assert [entry.fingerprint for entry in front.exemplars] == front.fingerprints
 
 
 def test_the_other_choice_is_taken_up_into_a_mirrored_record(tmp_path: Path) -> None:

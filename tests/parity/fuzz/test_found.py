@@ -12,10 +12,8 @@ from parity.document import parse
 from parity.errors import RunFileError, ScenarioError
 from parity.fuzz.document import Document, case_from
 from parity.fuzz.edits import tidied
-from parity.fuzz.found import Found, found_path, found_text, from_find, keep, kept, parse_found, read_found
-from parity.fuzz.shrink import Shrunk
+from parity.fuzz.found import Found, found_path, found_text, keep, kept, parse_found, read_found
 from parity.fuzz.text import dump, laid
-from parity.fuzz.unit import Find
 from parity.suite import scenario_files
 from parity.sweep import expand
 
@@ -57,7 +55,7 @@ def document(blocks: int = 4) -> Document:
     }
 
 
-def find(**changes: Any) -> Find:
+def found(blocks: int = 4, **changes: Any) -> Found:
     values: dict[str, Any] = {
         "fingerprint": "f1:0123456789abcdef",
         "shape": SHAPE,
@@ -66,17 +64,15 @@ def find(**changes: Any) -> Find:
         "at": "steps[3].free_after",
         "oracle": 3,
         "subject": 2,
-        "document": document(9),
+        "pin": "0.27.1",
+        "scenario": document(blocks),
+        "seed": 7,
         "unit": 4,
         "ordinal": 12,
+        "policies": {"null-block-capacity": "reserve"},
+        "attempts": 90,
     }
-    return Find(**(values | changes))
-
-
-def found(blocks: int = 4, attempts: int = 90, **changes: Any) -> Found:
-    shrunk = Shrunk(document(blocks), attempts, None)
-    policies = {"null-block-capacity": "reserve"}
-    return from_find(find(**changes), shrunk, pin="0.27.1", seed=7, policies=policies)
+    return Found(**(values | changes))
 
 
 def test_the_text_is_what_a_person_would_write() -> None:
@@ -85,10 +81,6 @@ def test_the_text_is_what_a_person_would_write() -> None:
 
 def test_the_text_reads_back_as_the_same_finding() -> None:
     assert parse_found(TEXT.encode(), "x.yaml") == found()
-
-
-def test_what_was_not_shrunk_says_so() -> None:
-    assert found(attempts=0).attempts is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,147 @@
+"""Whoever does the units, the hunt is the same: one process, several, a Dask cluster, and one of them killed in the middle."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parity.errors import InconclusiveError, UsageError
+from parity.fuzz.campaign import Campaign, Plan
+from parity.fuzz.cluster import Cluster
+from parity.fuzz.crew import Alone, Crew, Processes
+from parity.fuzz.tally import Tally, tally_of
+from parity.fuzz.unit import Done
+from parity.fuzz.worker import Post
+from parity.oracle_side import find_pin, measure_oracle
+from parity.report.progress import RunProgress
+
+UNITS, SIZE = 6, 40
+
+
+@pytest.fixture(scope="module")
+def post() -> Post:
+    root = Path(__file__).resolve().parents[3]
+    pin = find_pin(root, None)
+    return Post(root, pin, measure_oracle(root, pin), "schedule", {})
+
+
+def cluster_of(workers: int) -> Any:
+    from distributed import LocalCluster
+
+    return LocalCluster(
+        n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    )
+
+
+@pytest.fixture(scope="module")
+def alone(post: Post) -> Iterator[Alone]:
+    crew = Alone(post, RunProgress.silent())
+    try:
+        yield crew
+    finally:
+        crew.close()
+
+
+@pytest.fixture(scope="module")
+def whole(alone: Alone) -> Tally:
+    """The hunt as one process does it."""
+    return hunt(alone)[0]
+
+
+def hunt(crew: Crew, watch: Any = None, shard: tuple[int, int] = (1, 1)) -> tuple[Tally, list[Done]]:
+    kept: list[Done] = []
+    plan = Plan("schedule", 11, SIZE, {}, shard, None, UNITS * SIZE, keep_going=True)
+    return Campaign(plan, crew, watch, kept.append).run(), kept
+
+
+def what(tally: Tally) -> tuple[object, ...]:
+    return (
+        tally.units,
+        tally.scenarios,
+        tally.plays,
+        tally.states,
+        tally.behaviours,
+        tally.pairs,
+        tally.known,
+        [one.fingerprint for one in tally.finds()],
+    )
+
+
+class Killer:
+    """Kills a process of the crew once, when the first unit has come in and others are under way."""
+
+    def __init__(self, choose: Callable[[], int]) -> None:
+        self._choose = choose
+        self.killed: int | None = None
+
+    def __call__(self, tally: Tally) -> None:
+        if tally.units and self.killed is None:
+            self.killed = self._choose()
+            os.kill(self.killed, signal.SIGKILL)
+
+
+@pytest.mark.oracle
+def test_shards_joined_are_the_whole_hunt(alone: Alone, whole: Tally) -> None:
+    parts = [done for number in (1, 2, 3) for done in hunt(alone, shard=(number, 3))[1]]
+
+    assert what(tally_of(parts)) == what(whole)
+    assert whole.scenarios == UNITS * SIZE
+
+
+@pytest.mark.oracle
+def test_a_process_that_is_killed_costs_time_and_nothing_else(post: Post, whole: Tally) -> None:
+    crew = Processes(post, 2)
+    kill = Killer(lambda: min(child.pid or 0 for child in multiprocessing.active_children()))
+    try:
+        tally, kept = hunt(crew, kill)
+    finally:
+        crew.close()
+
+    assert kill.killed
+    assert sorted(done.unit.index for done in kept) == list(range(UNITS))
+    assert what(tally) == what(whole)
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_a_worker_of_a_cluster_that_is_killed_costs_time_and_nothing_else(post: Post, whole: Tally) -> None:
+    cluster = cluster_of(2)
+    kill = Killer(lambda: int(next(iter(cluster.workers.values())).pid))
+    try:
+        crew = Cluster(post, cluster.scheduler_address)
+        try:
+            tally, kept = hunt(crew, kill)
+        finally:
+            crew.close()
+    finally:
+        cluster.close()
+
+    assert kill.killed
+    assert crew.jobs == 2
+    assert sorted(done.unit.index for done in kept) == list(range(UNITS))
+    assert what(tally) == what(whole)
+
+
+def test_an_address_where_nobody_answers_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parity.fuzz.cluster.CONNECT_SECONDS", 1)
+    post: Any = type("Anywhere", (), {"root": Path.cwd()})()
+
+    with pytest.raises(UsageError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9:"):
+        Cluster(post, "tcp://127.0.0.1:9")
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_a_cluster_without_workers_is_told() -> None:
+    post: Any = type("Anywhere", (), {"root": Path.cwd()})()
+    cluster = cluster_of(0)
+    try:
+        with pytest.raises(InconclusiveError, match="has no workers"):
+            Cluster(post, cluster.scheduler_address)
+    finally:
+        cluster.close()

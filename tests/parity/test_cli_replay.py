@@ -1,0 +1,101 @@
+"""`parity replay`: FIXED, FAILED or VOID of files that keep a finding, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from parity.fuzz.found import read_found
+from tests.parity.fuzz import planted
+from tests.parity.fuzz.files import clone, faulty, run, shrunk_text, small, stuck
+
+__all__ = ["clone", "faulty", "shrunk_text", "small"]
+
+
+def test_replay_says_that_it_still_shows(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run("replay", str(small))
+
+    found = read_found(small)
+    assert code == 1
+    assert capsys.readouterr().out.startswith(
+        f"FAILED  {small}: {found.fingerprint} still shows at {found.at}: oracle "
+    )
+
+
+def test_replay_says_that_it_is_fixed(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planted.use(monkeypatch, None)
+
+    code = run("replay", str(small), "--json")
+
+    said = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert said["counts"] == {"FIXED": 1}
+    assert said["replays"][0]["detail"] == f"{read_found(small).fingerprint} no longer shows"
+
+
+def test_replay_names_the_record_that_covers_it_now(faulty: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run("replay", str(stuck(faulty.with_name("stuck.yaml"))))
+
+    assert code == 0
+    assert (
+        "still shows, and the record preemption/sole-request-waits-for-ever covers it"
+        in capsys.readouterr().out
+    )
+
+
+def test_replay_says_what_shows_in_its_place(faulty: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = stuck(faulty.with_name("stuck.yaml"), fingerprint="f1:0000000000000000")
+
+    assert run("replay", str(path)) == 0
+    assert "f1:0000000000000000 no longer shows, but f1:2add85e2ca52c437 does" in capsys.readouterr().out
+
+
+def test_a_side_that_fails_is_void_and_wins_over_what_still_shows(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planted.use(monkeypatch, lambda patch: patch.setattr("parity.engine_side.observe", _raise))
+    failed = stuck(small.with_name("void.yaml"), fingerprint="void:subject", attribution=None)
+
+    code = run("replay", str(small), str(failed))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert code == 2
+    assert [line.split()[0] for line in lines] == ["VOID", "FAILED"]
+
+
+def _raise(*_: object) -> None:
+    raise ZeroDivisionError
+
+
+def test_all_that_is_kept_is_played(small: Path, clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = clone / "runs" / "found"
+    folder.mkdir(parents=True)
+    small.rename(folder / "a.yaml")
+    stuck(folder / "b.yaml")
+
+    code = run("replay", "--all")
+
+    assert code == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["FAILED  runs/found/a.yaml", "FIXED  runs/found/b.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ([], 64, "give files or --all, one of them"),
+        (["--all", "x.yaml"], 64, "give files or --all, one of them"),
+        (["--all"], 2, "nothing is kept in runs/found"),
+        (["x.yaml"], 64, "x.yaml: cannot be read"),
+    ],
+)
+def test_what_cannot_be_replayed_is_one_line(
+    clone: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
+) -> None:
+    assert clone.is_dir()
+    assert run("replay", *arguments) == code
+    assert said in capsys.readouterr().err.splitlines()[-1]
