@@ -170,8 +170,9 @@ def _adjust(logits: torch.Tensor, state: SamplingState) -> None:
     """Minimum length, bias and penalties of one row, in place; `logits` is [vocab]."""
     vocab_size = logits.shape[0]
     if state.too_short:
-        # An id outside the vocabulary can never be chosen: there is nothing to hold back.
-        inside = [token for token in state.held_back if 0 <= token < vocab_size]
+        # A negative id is a place counted from the end, as upstream's index has it. One that is outside even so can never
+        # be chosen: there is nothing to hold back.
+        inside = [token for token in state.held_back if -vocab_size <= token < vocab_size]
         logits[inside] = -torch.inf
     bias = state.params.logit_bias
     if bias:

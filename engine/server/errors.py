@@ -73,6 +73,11 @@ def invalid_body(message: str, param: str | None) -> Refused:
 
 
 def unknown_model(name: str) -> Refused:
+    """Upstream repeats the name in its answer; one that cannot be written as UTF-8 fails there, as a bad request."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return Refused("the model's name has half a character in it")
     return Refused(
         f"no model named {name!r} is served here; GET /v1/models lists those that are",
         "model",

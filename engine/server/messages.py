@@ -99,18 +99,57 @@ def refuse_tool_choice(body: ChatBody) -> None:
 def _normalised(message: Any, where: str) -> dict[str, Any]:
     if not isinstance(message, Mapping):
         raise invalid_body(f"{where}: a message is an object", where)
-    role = message.get("role")
-    if not isinstance(role, str):
-        # Upstream's type has content before role, and names the first thing that is missing.
-        missing = "content" if "content" not in message else "role"
-        raise invalid_body(f"{where}: a message needs a role and content", f"{where}.{missing}")
-    content = message.get("content")
-    if content is None and "content" in message and role in ("user", "system", "developer", "tool"):
-        raise invalid_body(f"{where}: content must not be null", f"{where}.content")
-    if content is not None and not isinstance(content, str | list):
-        raise invalid_body(f"{where}: content is a text or a list of parts", f"{where}.content")
+    if not (_is_of_role(message) or _is_of_any_role(message)):
+        at_fault = f"{where}.{_at_fault(message)}"
+        raise invalid_body(f"{at_fault}: missing, or not of the type that it has in a message", at_fault)
+    role, content = message["role"], message.get("content")
     text = "\n".join(map(_part, content)) if isinstance(content, list) else content or ""
     return {"role": role, "content": text, **_further(message, role)}
+
+
+def _is_of_role(message: Mapping[str, Any]) -> bool:
+    """Whether this is a message as its role has it; what else stands in it does not matter then."""
+    content, is_named = message.get("content"), isinstance(message.get("name"), str)
+    has_content = isinstance(content, str | list)
+    match message.get("role"):
+        case "user" | "system" | "developer":
+            return has_content and (is_named or "name" not in message)
+        case "assistant":
+            return (has_content or content is None) and (is_named or "name" not in message)
+        case "tool":
+            return has_content and isinstance(message.get("tool_call_id"), str)
+        case "function":
+            return "content" in message and (content is None or isinstance(content, str)) and is_named
+    return False
+
+
+def _is_of_any_role(message: Mapping[str, Any]) -> bool:
+    """Whether this is a message of a role that need not be known. Mirrors ::CustomChatCompletionMessageParam."""
+    reasoning = message.get("reasoning")
+    texts = (
+        message.get("reasoning_content") if reasoning is None else reasoning,
+        message.get("tool_call_id"),
+        message.get("task"),
+    )
+    lists = (message.get("tool_calls"), message.get("tools"))
+    return (
+        isinstance(message.get("role"), str)
+        and isinstance(message.get("content", ""), str | list)
+        and isinstance(message.get("name", ""), str)
+        and all(text is None or isinstance(text, str) for text in texts)
+        and all(items is None or _are_objects(items) for items in lists)
+    )
+
+
+def _are_objects(items: Any) -> bool:
+    return isinstance(items, list) and all(isinstance(item, Mapping) for item in items)
+
+
+def _at_fault(message: Mapping[str, Any]) -> str:
+    """What upstream names of a message that is of no type: the first that is wrong for a developer's, its first type."""
+    if not isinstance(message.get("content"), str | list):
+        return "content"
+    return "role" if message.get("role") != "developer" else "name"
 
 
 def _further(message: Mapping[str, Any], role: str) -> dict[str, Any]:

@@ -7,11 +7,11 @@ say is checked before the types are, as upstream does, so that a client sees the
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
+from pydantic import AfterValidator, model_validator
 from pydantic import Field as F
-from pydantic import model_validator
 
 from engine.server.constraints import Body, RepetitionDetection, ResponseFormat, StructuredOutputs
 from engine.server.errors import Refused
@@ -22,6 +22,15 @@ TokenId = Annotated[int, F(ge=0)]
 Truncation = Annotated[int, F(ge=-1, le=2**63 - 1)]
 Interval = Annotated[int, F(ge=1)]
 Xargs = dict[str, str | int | float | list[str | int | float]]
+
+
+def _writable(text: str) -> str:
+    """JSON can write half of a surrogate pair; UTF-8, which keys of the cache and answers are made of, cannot."""
+    text.encode()
+    return text
+
+
+Writable = Annotated[str, AfterValidator(_writable)]
 
 
 def new_id() -> str:
@@ -96,11 +105,11 @@ class CompletionBody(Body):
     response_format: ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None
     priority: Int64 = 0
-    request_id: str = F(default_factory=new_id)
+    request_id: Writable = F(default_factory=new_id)
     return_tokens_as_token_ids: bool | None = None
     return_token_ids: bool | None = None
     return_token_offsets: bool | None = False
-    cache_salt: str | None = None
+    cache_salt: Writable | None = None
     kv_transfer_params: dict[str, Any] | None = None
     ec_transfer_params: dict[str, Any] | None = None
     vllm_xargs: Xargs | None = None
@@ -182,13 +191,13 @@ class ChatBody(Body):
     mm_processor_kwargs: dict[str, Any] | None = None
     structured_outputs: StructuredOutputs | None = None
     priority: Int64 = 0
-    request_id: str = F(default_factory=new_id)
+    request_id: Writable = F(default_factory=new_id)
     return_tokens_as_token_ids: bool | None = None
     return_token_ids: bool | None = None
     return_token_offsets: bool | None = False
     return_prompt_text: bool | None = None
     return_assistant_tokens_mask: bool = False
-    cache_salt: str | None = None
+    cache_salt: Writable | None = None
     kv_transfer_params: dict[str, Any] | None = None
     ec_transfer_params: dict[str, Any] | None = None
     vllm_xargs: Xargs | None = None
@@ -200,6 +209,7 @@ class ChatBody(Body):
     def _before_types(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
+        check_messages(data)
         check_salt(data)
         check_generation_prompt(data)
         data = _check_tools(data)
@@ -213,8 +223,7 @@ class ChatBody(Body):
         check_stream_options(data)
         check_response_format(data)
         check_thinking(data)
-        if data.get("messages", ()) is None:
-            raise Refused("messages must not be null")
+        check_calls(data)
         return data
 
 
@@ -253,6 +262,21 @@ class DetokenizeBody(Body):
 
     model: str | None = None
     tokens: list[Annotated[int, F(ge=0, le=2**63 - 1)]]
+
+
+def check_messages(data: Mapping[str, Any]) -> None:
+    """What upstream cannot walk through is refused before anything else; what is no list but can be is left to the types."""
+    if not isinstance(data.get("messages", ()), Sequence | Mapping):
+        raise Refused("messages must be a list")
+
+
+def check_calls(data: Mapping[str, Any]) -> None:
+    """Upstream makes a list of whatever stands for a message's tool calls, whoever says it; what they are is read later."""
+    messages = data.get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        calls = message.get("tool_calls") if isinstance(message, Mapping) else None
+        if calls is not None and not isinstance(calls, Sequence | Mapping):
+            raise Refused("tool_calls must be a list")
 
 
 def check_salt(data: Mapping[str, Any]) -> None:

@@ -5,8 +5,10 @@ Mirrors vllm/entrypoints/serve/tokenize/serving.py::ServingTokenization. Nothing
 
 from __future__ import annotations
 
+from typing import Any
+
 from engine.server import messages
-from engine.server.errors import invalid_body
+from engine.server.errors import Refused, invalid_body
 from engine.server.requests import DetokenizeBody, TokenizeChatBody, TokenizePromptBody
 from engine.server.responses import Tokens
 from engine.server.service import Service
@@ -20,9 +22,7 @@ def tokenize(service: Service, body: TokenizePromptBody | TokenizeChatBody) -> T
         text = body.prompt
     else:
         text = tokenizer.chat_prompt(
-            messages.for_template(
-                messages.normalised(body.messages), knows_developer=tokenizer.knows_developer
-            ),
+            messages.for_template(_turns(body), knows_developer=tokenizer.knows_developer),
             add_generation_prompt=body.add_generation_prompt,
             continue_final_message=body.continue_final_message,
             **messages.template_variables(body),
@@ -34,6 +34,14 @@ def tokenize(service: Service, body: TokenizePromptBody | TokenizeChatBody) -> T
         tokens=token_ids,
         token_strs=tokenizer.tokens(token_ids) if body.return_token_strs else None,
     )
+
+
+def _turns(body: TokenizeChatBody) -> list[dict[str, Any]]:
+    """The messages. Raises Refused that names the prompt: of two forms that a body has neither of, the first is told of."""
+    try:
+        return messages.normalised(body.messages)
+    except Refused as refused:
+        raise invalid_body(refused.message, "body.prompt") from None
 
 
 def detokenize(service: Service, body: DetokenizeBody) -> str:

@@ -53,7 +53,10 @@ class FoldedChoice:
         self._keys.setdefault(_kind_of_keys(kinds), set()).add(_paths(choice, frame))
         if choice.get("finish_reason") is not None:
             usage_out = {key: value for key, value in frame.items() if key != "usage"}
-            self._finishes.append({**without_tokens(choice), "frame": usage_out})
+            finish = {**without_tokens(choice), "frame": usage_out}
+            if len(self._parts) == 1 and "prompt_token_ids" in finish:
+                finish["prompt_token_ids"] = None  # said on a choice's first frame, which is the finish if all was merged
+            self._finishes.append(finish)
         return kinds
 
     def choice(self, *, cut: bool) -> Choice:

@@ -94,6 +94,27 @@ def test_a_digest_does_not_depend_on_a_log_probability_and_on_everything_else() 
     assert of({"usage": {"total_tokens": 3}}) != of({"usage": {"total_tokens": 4}})
 
 
+@pytest.mark.parametrize(
+    ("oracle", "subject", "kind"),
+    [(354, 356, None), (356, 354, None), (354, 357, "greater"), (5, 6, "greater"), (20, 21, "greater"), (21, 20, "less")],
+)  # fmt: skip
+def test_a_rank_behind_all_that_can_be_listed_may_differ_by_two(
+    oracle: int, subject: int, kind: str | None
+) -> None:
+    left, right = (
+        {"prompt_logprobs": [None, {"11": {"logprob": -7.3, "rank": rank}}]} for rank in (oracle, subject)
+    )
+    found = differs(left, right)
+
+    assert (found and found[1]) == kind
+
+
+def test_no_digest_holds_a_rank_behind_all_that_can_be_listed() -> None:
+    left, right = ({"prompt_logprobs": [{"11": {"logprob": -7.3, "rank": rank}}]} for rank in (21, 900))
+
+    assert digest(serve(answer(left))) == digest(serve(answer(right)))
+
+
 def test_a_digest_is_the_same_after_a_way_through_a_file() -> None:
     observation = serve(answer(body()))
 

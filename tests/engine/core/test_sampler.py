@@ -97,11 +97,19 @@ def test_a_bias_is_added_before_penalties() -> None:
 
 
 def test_what_ends_a_request_is_held_back_until_min_tokens() -> None:
-    held = {"held_back": (1, 7, -1, 2**70), "min_tokens": 2}
+    held = {"held_back": (1, 7, -4, 2**70), "min_tokens": 2}
 
     assert choose([0.0, 9.0, 1.0], state(**held)) == [2]
     assert choose([0.0, 9.0, 1.0], state(output=[2], **held)) == [2]
     assert choose([0.0, 9.0, 1.0], state(output=[2, 2], **held)) == [1]
+
+
+def test_a_negative_id_holds_back_the_token_in_that_place_from_the_end() -> None:
+    """As serving/negative-stop-ids shows of upstream."""
+    held = {"held_back": (-1, -2), "min_tokens": 1}
+
+    assert choose([0.0, 9.0, 9.5], state(**held)) == [0]
+    assert choose([0.0, 9.0, 9.5], state(output=[0], **held)) == [2]
 
 
 def test_a_seed_gives_the_same_tokens_whatever_it_is_batched_with() -> None:

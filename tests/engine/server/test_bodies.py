@@ -139,3 +139,22 @@ def test_any_bytes_at_all(content: bytes, talk: Talk) -> None:
     )
 
     assert response.status_code < 500, response.text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", ["model", "prompt", "request_id", "cache_salt", "user", "stop", "suffix"])
+def test_half_a_character_in_any_text(name: str, stream: bool, talk: Talk) -> None:
+    """JSON can write it and UTF-8 cannot, so nothing can repeat it: upstream answers 500 where it tries."""
+    body = {"prompt": "a", "max_tokens": 1, "temperature": 0, "stream": stream, name: "\ud800"}
+    response = talk.send(
+        "POST",
+        "/v1/completions",
+        content=json.dumps(body).encode("ascii"),
+        headers={"content-type": "application/json"},
+    )
+
+    assert response.status_code < 500, (response.text, body)
+    if response.status_code != 200:
+        error_of(response)
+    elif stream:
+        assert not [f for f in frames(response.text) if "error" in f and f["error"]["code"] >= 500]

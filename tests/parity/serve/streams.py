@@ -76,7 +76,7 @@ def _frames(index: int, groups: list[tuple[list[Token], bool]], wish: Wish) -> I
         delta = {"role": "assistant", "content": ""}
         role = {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
         yield _frame(role, 0, wish)
-    for tokens, last in groups:
+    for number, (tokens, last) in enumerate(groups):
         sent += len(tokens)
         text = "".join(token[0] for token in tokens)
         choice: dict[str, Any] = {
@@ -86,6 +86,8 @@ def _frames(index: int, groups: list[tuple[list[Token], bool]], wish: Wish) -> I
             "finish_reason": "length" if last else None,
             "token_ids": [token[1] for token in tokens] if wish.ids else None,
         }
+        if not wish.chat:
+            choice["prompt_token_ids"] = [7, 8, 9] if wish.ids and number == 0 else None
         has_reason = last or not wish.chat
         yield _frame({**choice, "stop_reason": None} if has_reason else choice, sent, wish)
 
