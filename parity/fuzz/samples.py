@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from parity.errors import UsageError
 from parity.fuzz.document import Document
+from parity.fuzz.drawing import SERVERS
 from parity.scenario import Level
 
 PLAN: Document = {"level": "plan", "config": {"model": "opt-125m", "num_blocks": 8}}
@@ -17,5 +17,6 @@ SCHEDULE: Document = {
 def samples(level: Level) -> list[Document]:
     """One document for each configuration that has to be started before a script can be played."""
     if level == "serve":
-        raise UsageError("scripts are not drawn yet", hint="hunt at level plan or schedule")
+        script = [{"send": {"id": "a", "path": "/health"}}]
+        return [{"level": level, "config": server, "script": script} for server in SERVERS]
     return [PLAN] if level == "plan" else [SCHEDULE]

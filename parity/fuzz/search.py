@@ -10,11 +10,12 @@ parts of whatever it drew: equally many scenarios show a third fewer kinds of st
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from random import Random
+from typing import Any
 
 from parity.fuzz.document import Document
-from parity.fuzz.drawing import draw_document
+from parity.fuzz.drawing import SERVERS, draw_document
 from parity.fuzz.drawing.hand import ROLL
 from parity.scenario import Level
 
@@ -27,8 +28,9 @@ Choices = list[int | None]  # null: to be made anew
 class Search:
     """The documents of one unit: equal seeds and equal answers to `keep` give equal documents in any process and version."""
 
-    def __init__(self, level: Level, seed: str) -> None:
+    def __init__(self, level: Level, seed: str, servers: Sequence[dict[str, Any]] = SERVERS) -> None:
         self._level = level
+        self._servers = servers
         self._random = Random(seed)
         self._seen: set[Hashable] = set()
         self._kept: list[list[int]] = []
@@ -41,7 +43,7 @@ class Search:
         self._replayed = []
         if self._kept and self._random.random() < VARIED:
             self._replayed = self._variation()
-        return draw_document(self._level, self)
+        return draw_document(self._level, self, self._servers)
 
     def keep(self, shown: Iterable[Hashable]) -> bool:
         """Say what the last document showed; whether any of it was new in this search."""

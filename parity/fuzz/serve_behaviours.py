@@ -85,14 +85,6 @@ def states(observation: Serve) -> set[int]:
     }
 
 
-def scores(scenario: ServeScenario, observation: Serve) -> dict[str, float]:
-    """What a search is to raise: behaviours in one script, and answers of different forms."""
-    return {
-        "behaviours": float(len(reached(scenario, observation))),
-        "forms": float(len(states(observation))),
-    }
-
-
 def _of_script(scenario: ServeScenario, observation: Serve) -> Iterator[str]:
     statuses = [answer.status for answer in observation.exchanges if answer.status is not None]
     errors = [status >= 400 for status in statuses]

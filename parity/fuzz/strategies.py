@@ -17,9 +17,7 @@ _ROLLS = tuple(st.tuples(*[_NUMBERS[ROLL]] * count) for count in range(12))
 
 
 def documents(level: Level) -> st.SearchStrategy[Document]:
-    """Documents of level plan or schedule, each of which `case_from` takes. Raises ValueError for level serve."""
-    if level == "serve":
-        raise ValueError("no documents of level serve are drawn here")
+    """Documents of this level, each of which `case_from` takes."""
     return _documents(level)
 
 

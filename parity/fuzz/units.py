@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 from parity.document import Fault
 from parity.finding import Finding
 from parity.fuzz import behaviours
 from parity.fuzz.behind import DEPTH, undone
 from parity.fuzz.document import Document
+from parity.fuzz.drawing import SERVERS
 from parity.fuzz.examine import Examined, Examiner, trouble_of
 from parity.fuzz.known import Known
 from parity.fuzz.search import Search
 from parity.fuzz.unit import Done, Find, Spent, Unit
 from parity.observation import Schedule
+
+IN_A_ROW = 30  # units
 
 
 class Bench:
@@ -36,7 +40,7 @@ class Bench:
 def do(unit: Unit, bench: Bench) -> Done:
     """All of a unit's scenarios, drawn one after the other, played and judged."""
     gathering = _Gathering(unit, bench)
-    search = Search(unit.level, f"{unit.level}:{unit.seed}:{unit.index}")
+    search = Search(unit.level, f"{unit.level}:{unit.seed}:{unit.index}", servers_of(unit))
     making = 0.0
     for _ in range(unit.size):
         began = time.perf_counter()
@@ -44,6 +48,11 @@ def do(unit: Unit, bench: Bench) -> Done:
         making += time.perf_counter() - began
         search.keep(gathering.take(document))
     return gathering.done(making)
+
+
+def servers_of(unit: Unit) -> Sequence[dict[str, Any]]:
+    """The configuration that a unit of level serve plays on: the same for many in a row, as another costs two starts."""
+    return (SERVERS[unit.index // IN_A_ROW % len(SERVERS)],)
 
 
 class _Gathering:

@@ -55,7 +55,9 @@ class FoldedChoice:
             usage_out = {key: value for key, value in frame.items() if key != "usage"}
             finish = {**without_tokens(choice), "frame": usage_out}
             if len(self._parts) == 1 and "prompt_token_ids" in finish:
-                finish["prompt_token_ids"] = None  # said on a choice's first frame, which is the finish if all was merged
+                finish["prompt_token_ids"] = (
+                    None  # said on a choice's first frame, which is the finish if all was merged
+                )
             self._finishes.append(finish)
         return kinds
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import combinations
 
+from parity.fuzz import serve_behaviours
 from parity.fuzz.behaviours import plan, schedule
 from parity.fuzz.behaviours.states import states
 from parity.observation import Observation, Schedule, Serve
-from parity.scenario import AnyScenario, Level, Scenario
+from parity.scenario import AnyScenario, Level, ServeScenario
 
 __all__ = ["VOCABULARY", "pairs", "reached", "states"]
 
-VOCABULARY: dict[Level, tuple[str, ...]] = {"plan": plan.VOCABULARY, "schedule": schedule.VOCABULARY}
+VOCABULARY: dict[Level, tuple[str, ...]] = {
+    "plan": plan.VOCABULARY,
+    "schedule": schedule.VOCABULARY,
+    "serve": serve_behaviours.VOCABULARY,
+}
 
 
 def reached(scenario: AnyScenario, observation: Observation) -> frozenset[str]:
-    """The names of the level's vocabulary that one side's observation shows. Raises ValueError for level serve."""
-    if isinstance(observation, Serve) or not isinstance(scenario, Scenario):
-        raise ValueError("behaviours of level serve are not told apart")
+    """The names of the level's vocabulary that one side's observation shows."""
+    if isinstance(scenario, ServeScenario):
+        if not isinstance(observation, Serve):
+            raise TypeError(f"{scenario.id} is served, and its observation is {type(observation).__name__}")
+        return serve_behaviours.reached(scenario, observation)
     if isinstance(observation, Schedule):
         return schedule.reached(scenario, observation)
     return plan.reached(scenario, observation)

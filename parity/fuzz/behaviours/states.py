@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 
+from parity.fuzz import serve_behaviours
 from parity.observation import Observation, PlanError, PlanOk, Schedule, Serve, Step
 
 _MANY = 3  # counts from here on are one class
@@ -14,9 +15,9 @@ _QUEUE = 6  # the same for queues, whose lengths matter more
 
 
 def states(observation: Observation) -> set[int]:
-    """The numbers (32 bits, equal in every process and version) of the shapes in an observation. Raises ValueError for level serve."""
+    """The numbers (32 bits, equal in every process and version) of the shapes in an observation."""
     if isinstance(observation, Serve):
-        raise ValueError("states of level serve are not counted")
+        return serve_behaviours.states(observation)
     if isinstance(observation, Schedule):
         if not isinstance(observation.plan, PlanOk):
             return {_number(("refused", observation.plan.kind))}
