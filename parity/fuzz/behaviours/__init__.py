@@ -22,9 +22,9 @@ VOCABULARY: dict[Level, tuple[str, ...]] = {
 
 def reached(scenario: AnyScenario, observation: Observation) -> frozenset[str]:
     """The names of the level's vocabulary that one side's observation shows."""
-    if isinstance(scenario, ServeScenario):
-        if not isinstance(observation, Serve):
-            raise TypeError(f"{scenario.id} is served, and its observation is {type(observation).__name__}")
+    if isinstance(scenario, ServeScenario) or isinstance(observation, Serve):
+        if not (isinstance(scenario, ServeScenario) and isinstance(observation, Serve)):
+            raise TypeError(f"{scenario.id} and an observation that is {type(observation).__name__}")
         return serve_behaviours.reached(scenario, observation)
     if isinstance(observation, Schedule):
         return schedule.reached(scenario, observation)

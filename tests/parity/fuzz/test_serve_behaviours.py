@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from parity.fuzz.serve_behaviours import reached, scores, states
-from parity.observation import Answer, Choice, Serve, Stream
-from parity.scenario import AtOnce, ServeScenario
+from parity.fuzz.serve_behaviours import reached, states
+from parity.observation import Answer, Choice, Stream
+from parity.scenario import AtOnce
 from tests.parity.served import answer, completion, exchange, listed, script, send, serve
 
 CHAT = "/v1/chat/completions"
@@ -129,13 +129,3 @@ def test_texts_ids_and_numbers_are_no_part_of_a_form() -> None:
     assert one(completion(said())) != one(completion(said(finish_reason="stop")))
     assert one(completion(said(), said(index=1))) == one(completion(said()))
     assert states(serve(answer(completion(said())), answer(completion(said())))) == one(completion(said()))
-
-
-def test_scores_rise_with_what_is_reached() -> None:
-    asked: ServeScenario = script(send("a"), send("b"))
-    plain: Serve = serve(answer(completion(said())), answer(completion(said())))
-    other: Serve = serve(answer(completion(said())), answer(error("Bad Request", None, 400), status=400))
-
-    assert scores(asked, plain) == {"behaviours": float(len(reached(asked, plain))), "forms": 1.0}
-    assert scores(asked, other)["forms"] == 2.0
-    assert scores(asked, other)["behaviours"] > scores(asked, plain)["behaviours"]

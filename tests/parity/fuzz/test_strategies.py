@@ -80,13 +80,6 @@ def test_a_timeline_has_about_30_steps_and_one_in_ten_at_most_is_refused() -> No
     assert sum(observation["end"]["kind"] == "refused" for observation in played) <= 40
 
 
-def test_no_documents_of_level_serve_are_drawn() -> None:
-    with pytest.raises(ValueError, match="serve"):
-        documents("serve")
-    with pytest.raises(ValueError, match="serve"):
-        Search("serve", "any").draw()
-
-
 DRAW_50 = """
 import json, sys
 from hypothesis import HealthCheck, Phase, given, seed, settings
