@@ -6,7 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
-from parity.cli.options import Commands, add_json, add_pin, add_policy, positive, verb
+from parity.cli.options import Commands, add_json, add_pin, add_policy, positive, seconds, verb
 
 SECONDS = 60.0
 _SHARD = re.compile(r"(\d+)/(\d+)\Z")
@@ -30,7 +30,7 @@ def register(commands: Commands) -> None:
     end = parser.add_mutually_exclusive_group()
     end.add_argument(
         "--max-time",
-        type=_seconds,
+        type=seconds,
         default=None,
         metavar="S",
         help="seconds, start-up included (default: 60)",
@@ -132,16 +132,6 @@ def _whole(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"takes a whole number, not {text!r}")
     return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"takes a number of seconds above 0, not {text!r}")
-    return seconds
 
 
 def _shard(text: str) -> tuple[int, int]:

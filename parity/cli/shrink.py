@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.cli.options import Commands, add_json, add_pin, add_policy, positive, verb
+from parity.cli.options import Commands, add_json, add_pin, add_policy, positive, seconds, verb
 
 if TYPE_CHECKING:
     from parity.fuzz.shrinking import Result
@@ -55,17 +55,6 @@ def register(commands: Commands) -> None:
     add_policy(parser)
     add_pin(parser)
     add_json(parser)
-
-
-def seconds(text: str) -> float:
-    """A number of seconds above 0, for argparse."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"takes a number of seconds above 0, not {text!r}")
-    return value
 
 
 def execute(args: argparse.Namespace) -> int:

@@ -6,8 +6,6 @@ fingerprint takes its place. People read it, and `parity shrink`, `promote` and 
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 from collections.abc import Mapping as Map
 from pathlib import Path
@@ -15,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from engine.policies import PolicyError, resolve
+from parity import wholefile
 from parity.decode import decode, plain
 from parity.document import MAX_INTEGER, Fault, Keys, Mapping, Node, Scalar, dotted, line_at, parse
 from parity.errors import RunFileError, ScenarioError
@@ -177,17 +176,9 @@ def keep(found: Found, root: Path) -> Path:
     path = found_path(root, found.fingerprint)
     if path.exists() and size(read_found(path).scenario) <= size(found.scenario):
         return path
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("w", encoding="utf-8", newline="") as file:
-            file.write(found_text(found))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        wholefile.replace(path, found_text(found))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
         raise _cannot(path, error) from None
     return path
 
@@ -195,9 +186,7 @@ def keep(found: Found, root: Path) -> Path:
 def create(path: Path, text: str) -> None:
     """Write a file where none may be yet. Raises ScenarioError where one is, RunFileError where it cannot be written."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
+        wholefile.create(path, text)
     except FileExistsError:
         raise ScenarioError(
             path, "exists already, and is not overwritten", hint="name another file"

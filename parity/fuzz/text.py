@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from parity.flowstyle import FlowList, FlowMap, add_flow_style
 from parity.fuzz.document import Document
 from parity.scenario import Json
 
@@ -25,22 +26,7 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
-class _FlowMap(dict[str, Json]):
-    """A map in braces, on one line."""
-
-
-class _FlowList(list[Json]):
-    """A list in brackets, on one line."""
-
-
-_Dumper.add_representer(
-    _FlowMap,
-    lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data.items(), flow_style=True),
-)
-_Dumper.add_representer(
-    _FlowList,
-    lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True),
-)
+add_flow_style(_Dumper)
 
 
 def dump(value: dict[str, Json]) -> str:
@@ -59,8 +45,8 @@ def laid(document: Document) -> dict[str, Json]:
 def flow(value: Json) -> Json:
     """The value for `dump` on one line."""
     if isinstance(value, dict):
-        return _FlowMap(value)
-    return _FlowList(value) if isinstance(value, list) else value
+        return FlowMap(value)
+    return FlowList(value) if isinstance(value, list) else value
 
 
 def _laid(key: str, value: Json) -> Json:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from parity import wholefile
 from parity.errors import RecordError
 from parity.records import yamltext
 from parity.records.observed import observed
@@ -77,9 +77,7 @@ def companion_text(name: str, front: Front) -> str | None:
 def create(path: Path, text: str) -> None:
     """Writes a file that must not exist yet. Raises RecordError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
+        wholefile.create(path, text)
     except FileExistsError:
         raise RecordError(
             path, "exists already, and is not overwritten", hint="pass another --slug"
@@ -90,15 +88,9 @@ def create(path: Path, text: str) -> None:
 
 def replace(path: Path, text: str) -> None:
     """Replaces a file in one step, so that it is never seen half written. Raises RecordError."""
-    part = path.with_name(f".{path.name}.part")
     try:
-        with part.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        wholefile.replace(path, text)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise RecordError(_shown(path), f"cannot be written: {error.strerror}") from None
 
 

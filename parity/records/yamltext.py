@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
+from parity.flowstyle import FlowList, FlowMap, add_flow_style
 from parity.scenario import Json
 
 Keys = tuple[str | int, ...]
@@ -52,22 +53,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-class _FlowMap(dict[str, Json]):
-    """An object that is written in braces, on one line."""
-
-
-class _FlowList(list[Json]):
-    """A list that is written in brackets, on one line."""
-
-
-_Dumper.add_representer(
-    _FlowMap,
-    lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data.items(), flow_style=True),
-)
-_Dumper.add_representer(
-    _FlowList,
-    lambda dumper, data: dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=True),
-)
+add_flow_style(_Dumper)
 
 
 def _words(resolvers: dict[str, list[tuple[str, Any]]]) -> dict[str, list[tuple[str, Any]]]:
@@ -111,10 +97,10 @@ def write(value: dict[str, Json]) -> str:
 
 def _laid(item: Json) -> Json:
     if isinstance(item, dict):
-        return _FlowMap(item)
+        return FlowMap(item)
     if isinstance(item, list):
         return (
-            [_FlowMap(entry) for entry in item] if any(isinstance(e, dict) for e in item) else _FlowList(item)
+            [FlowMap(entry) for entry in item] if any(isinstance(e, dict) for e in item) else FlowList(item)
         )
     return item
 
