@@ -23,7 +23,7 @@ from parity.fuzz.campaign import SHRUNK_AT_ONCE, Campaign, Plan, shrink_all
 from parity.fuzz.cluster import Cluster
 from parity.fuzz.crew import Alone, Crew, Processes
 from parity.fuzz.found import Found, found_path, keep
-from parity.fuzz.size import size
+from parity.fuzz.size import Size, size
 from parity.fuzz.tally import Tally, tally_of
 from parity.fuzz.unit import SERVE_SIZE, SIZE, Find, Reduced
 from parity.fuzz.worker import Post
@@ -153,7 +153,7 @@ class _Hunt:
                 self._keep(Reduced(find, 0, "interrupted"))
         told = {find.fingerprint for find in tally.finds()}
         kept = [kept for kept in self._kept.values() if kept.reduced.find.fingerprint in told]
-        kept.sort(key=lambda one: size(one.reduced.find.document))
+        kept.sort(key=lambda one: _first_told(one.reduced.find))
         return Hunted(
             header=self._header,
             tally=tally,
@@ -166,7 +166,7 @@ class _Hunt:
         )
 
     def _shrink(self, tally: Tally) -> None:
-        finds = sorted(tally.finds(), key=lambda find: size(find.document))
+        finds = sorted(tally.finds(), key=_first_told)
         if not self._request.keep_going:
             finds = finds[:SHRUNK_AT_ONCE]
         if not finds:
@@ -183,6 +183,11 @@ class _Hunt:
         self._writer.put(log.FindLine(reduced))
         kept = _kept(self._root, self._header, reduced)
         self._kept[reduced.find.fingerprint] = kept
+
+
+def _first_told(find: Find) -> tuple[bool, Size]:
+    """Differences before what both sides do, and the smallest first."""
+    return find.attribution == "mirrored", size(find.document)
 
 
 def _kept(root: Path, header: log.Header, reduced: Reduced) -> Kept:
