@@ -4,6 +4,7 @@ Everything after the first difference may follow from it, so it is not compared.
 
 - the subject runs under a policy: it is played at the pin's own choice, where the whole must agree;
 - the sides planned another capacity: both are given the oracle's as it came out, in place of what they would fit;
+- an exchange asks for what the engine refuses: the script without those keys in its body;
 - a request is at the place of the difference: the scenario without that request, and without those that took its prompt;
 - no request is: without the aborts and resets of that step, or, where it has none, without its youngest arrival.
 
@@ -19,6 +20,7 @@ from typing import Any
 from parity.diff import Key, split
 from parity.finding import Finding
 from parity.fuzz.document import Document
+from parity.fuzz.drawing.serve_fields import GROUPS, REFUSED_KEYS
 from parity.fuzz.examine import Examined
 from parity.observation import Observation, PlanOk, Schedule, Step
 
@@ -29,7 +31,7 @@ def undone(document: Document, finding: Finding, seen: Examined) -> Document | N
     """The document without what this difference is about; null where it cannot be undone."""
     keys = split(finding.at)
     if document.get("level") == "serve":
-        return _without_exchange(document, keys)
+        return _without_refused(document, keys) or _without_exchange(document, keys)
     if document.get("level") == "plan" or keys[:1] == ("plan",):
         return _with_capacity(document, seen.oracle)
     oracle, subject = seen.oracle, seen.subject
@@ -38,6 +40,15 @@ def undone(document: Document, finding: Finding, seen: Examined) -> Document | N
     if keys[:1] == ("end",):
         return _without_request(document, _other_output(oracle, subject))
     return _without_request(document, _at_place(keys, oracle, subject)) or _without_events(document, keys)
+
+
+def is_explained(document: Document, finding: Finding) -> bool:
+    """Whether the exchange at the place of a difference asks for anything that the engine refuses, or for another door."""
+    exchange = _exchange_at(document, split(finding.at))
+    if exchange is None or exchange.get("path") not in GROUPS:
+        return True
+    body = exchange.get("body")
+    return not isinstance(body, dict) or not REFUSED_KEYS.isdisjoint(body)
 
 
 def without(document: Document, gone: str) -> Document | None:
@@ -130,12 +141,31 @@ def _with_list(document: Document, key: str, entries: list[Any]) -> Document:
     return document
 
 
-def _without_exchange(document: Document, keys: tuple[Key, ...]) -> Document | None:
-    """The script without the exchange at the place of the difference, and without what waits for it or leaves it."""
+def _exchange_at(document: Document, keys: tuple[Key, ...]) -> dict[str, Any] | None:
+    """The exchange at the place of a difference, as the document has it."""
     if len(keys) < 2 or keys[0] != "exchanges" or not isinstance(keys[1], int):
         return None
-    names = [exchange["id"] for exchange in _exchanges(document)]
-    gone = names[keys[1]]
+    return list(_exchanges(document))[keys[1]]
+
+
+def _without_refused(document: Document, keys: tuple[Key, ...]) -> Document | None:
+    """The script with the refused keys taken out of that exchange's body; null where it has none."""
+    changed = copy.deepcopy(document)
+    exchange = _exchange_at(changed, keys)
+    body = None if exchange is None else exchange.get("body")
+    if not isinstance(body, dict) or REFUSED_KEYS.isdisjoint(body):
+        return None
+    for key in REFUSED_KEYS & body.keys():
+        del body[key]
+    return changed
+
+
+def _without_exchange(document: Document, keys: tuple[Key, ...]) -> Document | None:
+    """The script without the exchange at the place of the difference, and without what waits for it or leaves it."""
+    exchange = _exchange_at(document, keys)
+    if exchange is None:
+        return None
+    gone = exchange["id"]
     script: list[Any] = []
     for action in copy.deepcopy(document["script"]):
         if "at_once" in action:

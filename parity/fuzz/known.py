@@ -6,7 +6,7 @@ Only a hunt matches a difference by its shape alone, as its scenarios are in no 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -16,10 +16,15 @@ from parity.records.record import Record
 
 
 class Known(msgspec.Struct, frozen=True):
-    """Which record has which fingerprint. `mirrored` and `differences` are kept apart, as their shapes are."""
+    """Which record has which fingerprint. `mirrored` and `differences` are kept apart, as their shapes are.
+
+    `refusals` are the records of what the engine refuses: their shape, an error in the place of an answer, is that of any
+    wrong refusal, so they explain nothing but a request that asks for what is refused (`behind`).
+    """
 
     mirrored: dict[str, str] = {}
     differences: dict[str, str] = {}
+    refusals: frozenset[str] = frozenset()
 
     def record_of(self, finding: Finding) -> str | None:
         """The id of the accepted record that has this finding's shape; null for a new one, and always for `harness`."""
@@ -29,7 +34,7 @@ class Known(msgspec.Struct, frozen=True):
         return table.get(finding.fingerprint)
 
 
-def known_from(records: Iterable[Record], policies: Mapping[str, str]) -> Known:
+def known_from(records: Sequence[Record], policies: Mapping[str, str]) -> Known:
     """What accepted records decide of a hunt under these choices of the engine.
 
     A difference that a record has under its policy is known only where that is the policy of the hunt, and one that it
@@ -47,7 +52,8 @@ def known_from(records: Iterable[Record], policies: Mapping[str, str]) -> Known:
             _add(differences, record, record.front.fingerprints)
         if chosen and record.policy is not None and dict([record.policy]) == chosen:
             _add(differences, record, [entry.fingerprint for entry in record.front.diverging])
-    return Known(mirrored, differences)
+    refusals = frozenset(record.id for record in records if record.front.decision == "unsupported")
+    return Known(mirrored, differences, refusals)
 
 
 def _add(table: dict[str, str], record: Record, fingerprints: Sequence[str]) -> None:

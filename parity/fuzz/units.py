@@ -14,7 +14,7 @@ from typing import Any
 from parity.document import Fault
 from parity.finding import Finding
 from parity.fuzz import behaviours
-from parity.fuzz.behind import DEPTH, undone
+from parity.fuzz.behind import DEPTH, is_explained, undone
 from parity.fuzz.document import Document
 from parity.fuzz.drawing import SERVERS
 from parity.fuzz.examine import Examined, Examiner, trouble_of
@@ -104,7 +104,7 @@ class _Gathering:
             self._note(document, trouble, seen, None, examiner)
         for finding in seen.judged.findings:
             record = known.record_of(finding)
-            if record is None:
+            if record is None or (record in known.refusals and not is_explained(document, finding)):
                 self._confirm(document, finding, seen, examiner)
                 continue
             self._known[record] += 1

@@ -130,3 +130,4 @@ REFUSED: tuple[dict[str, Any], ...] = (
     {"repetition_detection": {"max_pattern_size": 2, "min_pattern_size": 1, "min_count": 2}},
     {"use_beam_search": True},
 )
+REFUSED_KEYS = frozenset(next(iter(body)) for body in REFUSED)

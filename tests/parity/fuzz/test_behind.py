@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from parity.fuzz.behind import undone, without
+from parity.finding import Finding
+from parity.fuzz.behind import is_explained, undone, without
 from parity.fuzz.document import Document
 from parity.fuzz.examine import Examined
 from tests.parity.fuzz.twins import examiner, frees_in_reverse, timeline
@@ -77,8 +79,6 @@ def test_another_capacity_is_undone_by_giving_both_the_oracles() -> None:
 
 
 def test_an_exchange_goes_with_what_waits_for_it() -> None:
-    from parity.finding import Finding
-
     finding = Finding("f1:0", "ours", None, "exchanges[1].status", 200, 400, "", "")
     document: Document = {
         "level": "serve",
@@ -104,8 +104,6 @@ def test_an_exchange_goes_with_what_waits_for_it() -> None:
 
 @pytest.mark.parametrize("at", ["steps[2].free", "steps[2].free_after"])
 def test_without_a_request_at_the_place_the_events_of_the_step_go_first(at: str) -> None:
-    from parity.finding import Finding
-
     document = timeline(
         {"id": "a", "prompt": 20, "max_tokens": 9},
         {"id": "b", "at": 1, "prompt": 20, "max_tokens": 9},
@@ -121,3 +119,30 @@ def test_without_a_request_at_the_place_the_events_of_the_step_go_first(at: str)
     assert first["resets"] == [{"at": 5}]
     assert ids(first) == ["a", "b"]
     assert ids(second) == ["a"]
+
+
+def refused(body: dict[str, Any], path: str = "/v1/completions") -> Document:
+    return {
+        "level": "serve",
+        "config": {"model": "tiny-opt", "num_blocks": 8},
+        "script": [{"send": {"id": "a", "path": path, "body": body}}],
+    }
+
+
+def test_a_refusal_is_undone_by_asking_for_what_is_not_refused() -> None:
+    document = refused({"prompt": "hello", "bad_words": ["a"], "max_tokens": 2})
+    finding = Finding("f1:0", "ours", None, "exchanges[0].status", 200, 400, "", "")
+
+    left = undone(document, finding, None)  # type: ignore[arg-type]
+
+    assert left == refused({"prompt": "hello", "max_tokens": 2})
+    assert is_explained(document, finding)
+    assert not is_explained(left or {}, finding)
+    assert undone(left or {}, finding, None) is None  # type: ignore[arg-type]
+
+
+def test_only_the_endpoints_that_refuse_fields_need_one_to_explain_it() -> None:
+    finding = Finding("f1:0", "ours", None, "exchanges[0].status", 200, 404, "", "")
+
+    assert is_explained(refused({"input": "hello"}, "/v1/responses"), finding)
+    assert is_explained(refused({}), msgspec.structs.replace(finding, at="health"))
