@@ -5,11 +5,13 @@ A process that dies is replaced, and what it was doing is done again: a unit's r
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context, util
+from multiprocessing import get_context, parent_process, util
 from typing import Any, Protocol, TypeVar
 
 from parity.errors import InconclusiveError, ParityError
@@ -153,7 +155,16 @@ def _begin(post: Post) -> None:
     global _post
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _post = post
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed tells nobody; its processes, and with their ends the sides', must not stay behind."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _here() -> Worker:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -145,3 +148,35 @@ def test_a_cluster_without_workers_is_told() -> None:
             Cluster(post, cluster.scheduler_address)
     finally:
         cluster.close()
+
+
+LEAVES_A_CHILD = """
+import os, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from parity.fuzz import crew
+
+if __name__ == "__main__":
+    pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=crew._begin, initargs=(None,))
+    print(pool.submit(os.getpid).result(), flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_hunt_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
+    script = tmp_path / "leaves_a_child.py"
+    script.write_text(LEAVES_A_CHILD)
+    root = Path(__file__).resolve().parents[3]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    with subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment
+    ) as hunt:
+        assert hunt.stdout is not None
+        child = int(hunt.stdout.readline())
+        hunt.kill()
+        hunt.wait()
+
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{child}").exists()
