@@ -23,12 +23,10 @@ from engine.server.requests import (
     ChatBody,
     CompletionBody,
     DetokenizeBody,
-    TokenizeChatBody,
-    TokenizePromptBody,
 )
 from engine.server.responses import encode
 from engine.server.service import Served, Service
-from engine.server.tokenize import detokenize, tokenize
+from engine.server.tokenize import TokenizeBody, detokenize, tokenize
 from engine.server.worker import size_of
 
 Handler = Callable[..., Awaitable[Response]]
@@ -85,9 +83,7 @@ def _add_generation(app: FastAPI, service: Service) -> None:
 
 
 def _add_tokenizer(app: FastAPI, service: Service) -> None:
-    async def tokenize_text(
-        body: Annotated[TokenizePromptBody | TokenizeChatBody, Body()], request: Request
-    ) -> Response:
+    async def tokenize_text(body: Annotated[TokenizeBody, Body()], request: Request) -> Response:
         """Token ids of a prompt, or of the prompt that messages become."""
         data = await service.worker.run(await size_of(request), lambda: encode(tokenize(service, body)))
         return Response(data, media_type="application/json")

@@ -52,6 +52,11 @@ def normalised(messages: Sequence[Any]) -> list[dict[str, Any]]:
     ]
 
 
+def are_messages(messages: Sequence[Any]) -> bool:
+    """Whether each is a message, whatever a text model can make of its content."""
+    return all(isinstance(message, Mapping) and _is_message(message) for message in messages)
+
+
 def for_template(turns: Sequence[dict[str, Any]], *, knows_developer: bool) -> list[dict[str, Any]]:
     """Messages as the template reads them: to one that has no developer such a message is the system's.
 
@@ -99,12 +104,16 @@ def refuse_tool_choice(body: ChatBody) -> None:
 def _normalised(message: Any, where: str) -> dict[str, Any]:
     if not isinstance(message, Mapping):
         raise invalid_body(f"{where}: a message is an object", where)
-    if not (_is_of_role(message) or _is_of_any_role(message)):
+    if not _is_message(message):
         at_fault = f"{where}.{_at_fault(message)}"
         raise invalid_body(f"{at_fault}: missing, or not of the type that it has in a message", at_fault)
     role, content = message["role"], message.get("content")
     text = "\n".join(map(_part, content)) if isinstance(content, list) else content or ""
     return {"role": role, "content": text, **_further(message, role)}
+
+
+def _is_message(message: Mapping[str, Any]) -> bool:
+    return _is_of_role(message) or _is_of_any_role(message)
 
 
 def _is_of_role(message: Mapping[str, Any]) -> bool:

@@ -30,7 +30,14 @@ def _writable(text: str) -> str:
     return text
 
 
+def _all_writable(texts: str | list[str] | None) -> str | list[str] | None:
+    for text in texts if isinstance(texts, list) else (texts or "",):
+        _writable(text)
+    return texts
+
+
 Writable = Annotated[str, AfterValidator(_writable)]
+Stops = Annotated[str | list[str] | None, AfterValidator(_all_writable)]
 
 
 def new_id() -> str:
@@ -76,7 +83,7 @@ class CompletionBody(Body):
     n: int = 1
     presence_penalty: float | None = 0.0
     seed: Int64 | None = None
-    stop: str | list[str] | None = F(default_factory=list)
+    stop: Stops = F(default_factory=list)
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     suffix: str | None = None
@@ -151,7 +158,7 @@ class ChatBody(Body):
     presence_penalty: float | None = 0.0
     response_format: ResponseFormat | None = None
     seed: Int64 | None = None
-    stop: str | list[str] | None = F(default_factory=list)
+    stop: Stops = F(default_factory=list)
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     temperature: float | None = None

@@ -5,7 +5,10 @@ Mirrors vllm/entrypoints/serve/tokenize/serving.py::ServingTokenization. Nothing
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from pydantic import ValidationError, WrapValidator
 
 from engine.server import messages
 from engine.server.errors import Refused, invalid_body
@@ -13,8 +16,25 @@ from engine.server.requests import DetokenizeBody, TokenizeChatBody, TokenizePro
 from engine.server.responses import Tokens
 from engine.server.service import Service
 
+Form = TokenizePromptBody | TokenizeChatBody
 
-def tokenize(service: Service, body: TokenizePromptBody | TokenizeChatBody) -> Tokens:
+
+def _fuller(data: Any, first: Callable[[Any], Form]) -> Form:
+    """The form that a body has. Of both, upstream takes the one that more of its keys belong to, and counts those of messages."""
+    form = first(data)
+    if not (isinstance(data, Mapping) and isinstance(form, TokenizePromptBody) and data.get("messages")):
+        return form
+    try:
+        chat = TokenizeChatBody.model_validate(data)
+    except ValidationError:
+        return form
+    return chat if messages.are_messages(chat.messages) else form
+
+
+TokenizeBody = Annotated[Form, WrapValidator(_fuller)]
+
+
+def tokenize(service: Service, body: Form) -> Tokens:
     """Token ids of a prompt, or of the prompt that messages become."""
     service.served.check_model(body.model)
     tokenizer = service.backend.tokenizer

@@ -170,6 +170,8 @@ class _Script:
             path, body = "/tokenize", {"messages": messages(hand, 3)}
             if hand.chance(2, 5):
                 body["add_generation_prompt"] = hand.chance(1, 2)
+            if hand.chance(1, 4):
+                body["prompt"] = "hello"
         for key in ("add_special_tokens", "return_token_strs"):
             if path == "/tokenize" and hand.chance(2, 5):
                 body[key] = hand.pick((True, False))
@@ -203,5 +205,7 @@ class _Script:
         hand = self._hand
         if hand.chance(1, 4):
             return {"path": "/v1/models"}
+        if hand.chance(1, 4):
+            return {"path": "/tokenize", "raw": hand.pick(("[]", '"hello"', "5")), "headers": dict(JSON_TYPE)}
         body: Body = {"max_tokens": 2, "temperature": 0, "prompt": "hello", **hand.pick(REFUSED)}
         return {"path": COMPLETIONS, "body": body}

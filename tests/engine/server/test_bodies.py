@@ -158,3 +158,14 @@ def test_half_a_character_in_any_text(name: str, stream: bool, talk: Talk) -> No
         error_of(response)
     elif stream:
         assert not [f for f in frames(response.text) if "error" in f and f["error"]["code"] >= 500]
+
+
+@pytest.mark.parametrize("stop", ["\ud800", ["a", "\ud800b"]])
+def test_half_a_character_to_stop_at(stop: str | list[str], talk: Talk) -> None:
+    """No output could ever have it: `serving/half-a-character-inside`."""
+    content = json.dumps({"prompt": "a", "max_tokens": 1, "stop": stop}).encode("ascii")
+    response = talk.send(
+        "POST", "/v1/completions", content=content, headers={"content-type": "application/json"}
+    )
+
+    assert error_of(response) == (400, "Bad Request", "body.stop", 400)

@@ -138,5 +138,14 @@ def test_tokenize_a_conversation(talk: Talk, llm: LLM) -> None:
     assert tokens["token_strs"] is None
 
 
+def test_tokenize_takes_messages_before_a_prompt(talk: Talk, llm: LLM) -> None:
+    """As upstream does where there is a message: `serving/tokenize-both`."""
+    alone = {"messages": HELLO}
+    assert talk.post("/tokenize", {**alone, "prompt": "b"}).json() == talk.post("/tokenize", alone).json()
+    for none in ([], [5]):
+        tokens = talk.post("/tokenize", {"messages": none, "prompt": "b"}).json()["tokens"]
+        assert tokens == llm.tokenizer.encode("b")
+
+
 def test_tokenize_knows_no_length(talk: Talk) -> None:
     assert talk.post("/tokenize", {"prompt": "a b " * 500}).json()["count"] > 64
