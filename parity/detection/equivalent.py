@@ -42,16 +42,16 @@ def read_entries(path: Path) -> list[Entry]:
     seen: set[str] = set()
     for entry in form.equivalent:
         if not entry.because.strip():
-            raise UsageError(f"{path}: {entry.mutant} has no reason", hint="say in `because` why nobody can see it")
+            raise UsageError(
+                f"{path}: {entry.mutant} has no reason", hint="say in `because` why nobody can see it"
+            )
         if entry.mutant in seen:
             raise UsageError(f"{path}: {entry.mutant} is there twice")
         seen.add(entry.mutant)
     return form.equivalent
 
 
-def split_known(
-    mutants: Iterable[Mutant], entries: Sequence[Entry]
-) -> tuple[list[Mutant], dict[str, Entry]]:
+def split_known(mutants: Iterable[Mutant], entries: Sequence[Entry]) -> tuple[list[Mutant], dict[str, Entry]]:
     """The mutants that no entry is of, and by id the entries that are of one."""
     by_id = {entry.mutant: entry for entry in entries}
     rest: list[Mutant] = []
@@ -72,6 +72,5 @@ def gone(entries: Iterable[Entry], existing: Iterable[Mutant], files: Iterable[s
     return [
         entry
         for entry in entries
-        if file_of(entry.mutant) in asked
-        and not (entry.mutant in by_id and entry.is_of(by_id[entry.mutant]))
+        if file_of(entry.mutant) in asked and not (entry.mutant in by_id and entry.is_of(by_id[entry.mutant]))
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,35 +14,44 @@ import pytest
 from parity.detection.mutation import Mutant
 from parity.detection.planted import plant, purge, variables
 from parity.detection.plugin import FirstFailure
+from parity.detection.replay import Check, Engine, Seen
+from parity.engine_side import EngineSide
 
 OWN = ("engine", "oracle", "parity", "tests")
-WARM = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # hypothesis is imported already, which is the point
-OUTSIDE = "a mutant that cannot be loaded"
+WARM = (
+    "-W",
+    "ignore::pytest.PytestAssertRewriteWarning",
+)  # hypothesis is imported already, which is the point
+ENGINE = ("engine", "parity.engine_side")
+UNLOADABLE = "a module that cannot be loaded"
 
 
-def by_check(root: Path, mutants: Sequence[Mutant], observations: Mapping[str, Any]) -> Callable[[], Any]:
-    """Work: replay the suite against the oracle's observations. Its answer is the values of `replay.Seen`."""
+Plays = Mapping[str, Any]  # of each scenario, as `replay` has them
+
+
+def by_check(check: Check, oracle: Plays, mutants: Sequence[Mutant]) -> Callable[[], Any]:
+    """Work: play the suite on the engine with these in it. Its answer is the values of `replay.Seen`."""
 
     def work() -> list[Any]:
-        replay = _anew(mutants)
-        if replay is None:
-            return [None, OUTSIDE, "crash"]
-        seen = replay.check(root, observations)
-        return [seen.exit_code, seen.where, seen.verdict]
+        engine = planted_engine(mutants)
+        return [None, UNLOADABLE, "crash"] if engine is None else _values(check.whole(oracle, engine))
 
     return work
 
 
-def by_oracle(
-    root: Path, observations: Mapping[str, Any], subject: Mapping[str, Any]
+def by_judge(
+    root: Path, mutants: Sequence[Mutant], observations: Mapping[str, Any], subject: Mapping[str, Any]
 ) -> Callable[[], Any]:
-    """Work: the same, with what a planted driver of the oracle's gave against the engine's own observations."""
+    """Work: both sides' observations are given, and judged by a harness with these in it. The answer as above."""
 
     def work() -> list[Any]:
-        from parity.detection import replay
-
-        seen = replay.check_oracle(root, observations, subject)
-        return [seen.exit_code, seen.where, seen.verdict]
+        purge(OWN)
+        plant(mutants)
+        try:
+            replay = importlib.import_module("parity.detection.replay")
+        except Exception:  # noqa: BLE001 - a module that cannot be loaded is noticed by everybody
+            return [None, UNLOADABLE, "crash"]
+        return _values(replay.check_given(root, observations, subject))
 
     return work
 
@@ -65,12 +73,21 @@ def by_tests(root: Path, mutants: Sequence[Mutant], files: Sequence[str]) -> Cal
     return work
 
 
-def _anew(mutants: Sequence[Mutant]) -> Any:
-    """`parity.detection.replay` with everything below it, the mutants in force; None where they cannot be loaded."""
-    purge(OWN)
+def planted_engine(mutants: Sequence[Mutant]) -> Engine | None:
+    side = planted_side(mutants)
+    return None if side is None else Engine(side)
+
+
+def planted_side(mutants: Sequence[Mutant]) -> type[EngineSide] | None:
+    """The engine's side over an engine that is imported anew, these in it; None where it cannot be loaded."""
+    purge(ENGINE)
     plant(mutants)
-    sys.dont_write_bytecode = True
     try:
-        return importlib.import_module("parity.detection.replay")
+        side: type[EngineSide] = importlib.import_module("parity.engine_side").EngineSide
     except Exception:  # noqa: BLE001 - a module that cannot be loaded is noticed by everybody
         return None
+    return side
+
+
+def _values(seen: Seen) -> list[Any]:
+    return [seen.exit_code, seen.where, seen.verdict]

@@ -44,18 +44,26 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--by", choices=("check", "tests"), help="one way of noticing (default: both)")
     parser.add_argument("--all", action="store_true", help="every mutant there is, in place of a sample")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="which sample (default: 0)")
-    parser.add_argument("--jobs", type=positive, default=os.cpu_count() or 1, metavar="N", help="children at once")
-    parser.add_argument("--list", action="store_true", help="say which mutants would be planted, and plant none")
+    parser.add_argument(
+        "--jobs", type=positive, default=os.cpu_count() or 1, metavar="N", help="children at once"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="say which mutants would be planted, and plant none"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object to stdout, for scripts")
     return parser
 
 
-def chosen(args: argparse.Namespace, root: Path, entries: Sequence[Entry]) -> tuple[list[Mutant], list[Mutant]]:
+def chosen(
+    args: argparse.Namespace, root: Path, entries: Sequence[Entry]
+) -> tuple[list[Mutant], list[Mutant]]:
     """The mutants to plant, and all there are in the files asked for. Raises UsageError for what there is not."""
     files = [_file(name) for name in args.only] or [file_of(name) for name in args.mutant]
     for file in files:
         if file not in BY_FILE:
-            raise UsageError(f"no mutants are made of {file}", hint=f"begin with one of {', '.join(_modules())}")
+            raise UsageError(
+                f"no mutants are made of {file}", hint=f"begin with one of {', '.join(_modules())}"
+            )
     targets = [target for target in TARGETS if not files or target.file in files]
     picked: list[Mutant] = []
     every: list[Mutant] = []

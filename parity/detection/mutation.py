@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from parity.detection.operators import Change, of_expression, of_head, of_statement
@@ -19,7 +20,7 @@ SILENT = ("__slots__", "__all__", "logger")
 
 @dataclass(frozen=True)
 class Mutant:
-    """One planted fault.
+    """One planted fault: the bytes from `begin` to `end` of its file become `new`.
 
     `id` is `file::Symbol#number:operator`, `line` counts from 1, `was` and `becomes` are the changed lines without their
     indentation, which identify the mutation where ids have moved.
@@ -32,7 +33,9 @@ class Mutant:
     line: int
     was: str
     becomes: str
-    source: str
+    begin: int
+    end: int
+    new: str
 
     @property
     def module(self) -> str:
@@ -60,11 +63,25 @@ def find_mutant(root: Path, mutant_id: str) -> Mutant | None:
     return next((mutant for mutant in mutants_of(root, file) if mutant.id == mutant_id), None)
 
 
+def source_of(root: Path, mutants: Sequence[Mutant]) -> str:
+    """The text of the one file of these mutants, with all of them in it. Raises ValueError where two overlap."""
+    (file,) = {mutant.file for mutant in mutants}
+    data = (root / file).read_bytes()
+    ordered = sorted(mutants, key=lambda mutant: mutant.begin)
+    for before, after in pairwise(ordered):
+        if after.begin < before.end:
+            raise ValueError(f"{before.id} and {after.id} change the same place")
+    for mutant in reversed(ordered):
+        data = data[: mutant.begin] + mutant.new.encode() + data[mutant.end :]
+    return data.decode()
+
+
 def diff_of(root: Path, mutant: Mutant) -> str:
     """The change as a unified diff of the file, with two lines around it."""
     before = (root / mutant.file).read_text(encoding="utf-8")
+    after = source_of(root, [mutant])
     lines = difflib.unified_diff(
-        before.splitlines(), mutant.source.splitlines(), mutant.file, mutant.id, n=2, lineterm=""
+        before.splitlines(), after.splitlines(), mutant.file, mutant.id, n=2, lineterm=""
     )
     return "\n".join(lines)
 
@@ -77,7 +94,8 @@ def _mutants(text: str, file: str) -> Iterator[Mutant]:
     tree = ast.parse(text)
     for symbol, node, (operator, new) in _places(tree.body, ""):
         begin = starts[node.lineno - 1] + node.col_offset
-        assert node.end_lineno is not None and node.end_col_offset is not None
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
         end = starts[node.end_lineno - 1] + node.end_col_offset
         source = (data[:begin] + new.encode() + data[end:]).decode()
         numbers[symbol] = numbers.get(symbol, 0) + 1
@@ -93,7 +111,9 @@ def _mutants(text: str, file: str) -> Iterator[Mutant]:
             line=node.lineno,
             was=was,
             becomes=becomes,
-            source=source,
+            begin=begin,
+            end=end,
+            new=new,
         )
 
 
@@ -193,7 +213,9 @@ def _line_starts(data: bytes) -> list[int]:
 
 def _changed_lines(before: str, after: str) -> tuple[str, str]:
     """The lines that only one of the two texts has, joined and without indentation."""
-    matcher = difflib.SequenceMatcher(None, old := before.splitlines(), new := after.splitlines(), autojunk=False)
+    matcher = difflib.SequenceMatcher(
+        None, old := before.splitlines(), new := after.splitlines(), autojunk=False
+    )
     was: list[str] = []
     becomes: list[str] = []
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():

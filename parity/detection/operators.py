@@ -130,7 +130,11 @@ def _calls(node: ast.Call) -> Iterator[Change]:
         else:
             changed.func = ast.Name(other)
             yield "call", _text(changed)
-    if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS and isinstance(changed.func, ast.Attribute):
+    if (
+        isinstance(node.func, ast.Attribute)
+        and node.func.attr in METHODS
+        and isinstance(changed.func, ast.Attribute)
+    ):
         changed.func.attr = METHODS[node.func.attr]
         if changed.func.attr == "clear":
             changed.args = []

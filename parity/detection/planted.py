@@ -17,7 +17,7 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from parity.detection.mutation import Mutant, find_mutant
+from parity.detection.mutation import Mutant, find_mutant, module_of, source_of
 
 VARIABLE = "NULLBLOCK_MUTANTS"  # ids, one a line
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,15 +55,14 @@ class _Finder(MetaPathFinder):
 
 
 def plant(mutants: Iterable[Mutant], root: Path = ROOT) -> None:
-    """From now on these mutants' modules are loaded as mutated. Two of one file would hide one another: ValueError.
+    """From now on these mutants' modules are loaded as mutated. Raises ValueError for two that overlap.
 
     Modules that are imported already stay as they are: see `purge`.
     """
-    sources: dict[str, tuple[str, str]] = {}
+    files: dict[str, list[Mutant]] = {}
     for mutant in mutants:
-        if mutant.module in sources:
-            raise ValueError(f"two mutants of {mutant.file}")
-        sources[mutant.module] = (mutant.file, mutant.source)
+        files.setdefault(mutant.file, []).append(mutant)
+    sources = {module_of(file): (file, source_of(root, planted)) for file, planted in files.items()}
     sys.meta_path.insert(0, _Finder(root, sources))
 
 

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from parity.detection.children import Answer, Task, run_all
-from parity.detection.killing import by_check, by_oracle, by_tests
+from parity.detection.killing import by_check, by_judge, by_tests
 from parity.detection.mutation import Mutant
-from parity.detection.replay import Check, Played
+from parity.detection.replay import Check, observe_all, plays_of
 from parity.detection.result import Kill
 from parity.detection.targets import BY_FILE
 from parity.detection.upstream import Nursery
 from parity.errors import HarnessError, InconclusiveError
-from parity.observation import plain
+from parity.finding import Plays
 
 Say = Callable[[str], None]
 FACTOR = 20  # times the clean time until a mutant counts as one that hangs
-LEAST, MOST = 20.0, 120.0  # seconds, and seconds more than the clean time
+LEAST, MOST = 20.0, 300.0  # seconds, and seconds more than the clean time
 QUIET = 5.0  # seconds between two lines of progress
 
 
@@ -34,16 +34,24 @@ class Planting:
 
     def check(self, mutants: Sequence[Mutant]) -> dict[str, Kill]:
         """Which of them a check of the levels plan and schedule notices."""
-        clean = self._clean_check()
-        bound = _bound(clean)
-        drivers = [mutant for mutant in mutants if BY_FILE[mutant.file].side == "oracle"]
-        rest = [mutant for mutant in mutants if BY_FILE[mutant.file].side != "oracle"]
-        tasks = [
-            Task(mutant.id, by_check(self._root, [mutant], self._observations), bound) for mutant in rest
-        ]
+        check = Check(self._root)
+        oracle = plays_of(check.cases, self._observations)
+        bound = _bound(self._clean_check(check, oracle))
+        engine = observe_all(check)
+        tasks = []
+        drivers = []
+        for mutant in mutants:
+            side = BY_FILE[mutant.file].side
+            if side == "oracle":
+                drivers.append(mutant)
+            elif side == "subject":
+                tasks.append(Task(mutant.id, by_check(check, oracle, [mutant]), bound))
+            else:
+                work = by_judge(self._root, [mutant], self._observations, engine)
+                tasks.append(Task(mutant.id, work, bound))
         kills = self._gather("check", tasks, _checked)
         if drivers:
-            kills |= self._gather_upstream(drivers, bound)
+            kills |= self._gather_upstream(drivers, engine, bound)
         return kills
 
     def tests(self, mutants: Sequence[Mutant]) -> dict[str, Kill]:
@@ -56,16 +64,17 @@ class Planting:
             tasks.append(Task(mutant.id, work, _bound(sum(seconds[file] for file in files))))
         return self._gather("tests", tasks, _tested)
 
-    def _clean_check(self) -> float:
+    def _clean_check(self, check: Check, oracle: Mapping[str, Plays]) -> float:
         """Seconds of a check with nothing planted. Raises InconclusiveError where it is not green."""
-        work = by_check(self._root, [], self._observations)
+        work = by_check(check, oracle, [])
         (answer,) = run_all([Task("", work, MOST)], 1)
         if answer.failure is not None:
             raise HarnessError(f"a check with nothing planted came to no end: {answer.failure}")
         code, where, verdict = answer.value
         if code != 0:
             raise InconclusiveError(
-                f"a check with nothing planted is not green: {where} is {verdict}", hint="run `make parity-quick`"
+                f"a check with nothing planted is not green: {where} is {verdict}",
+                hint="run `make parity-quick`",
             )
         return answer.seconds
 
@@ -84,25 +93,31 @@ class Planting:
     def _gather(
         self, what: str, tasks: Sequence[Task[str]], read: Callable[[Answer[str]], Kill]
     ) -> dict[str, Kill]:
-        return {answer.key: read(answer) for answer in self._told(what, run_all(tasks, self._jobs), len(tasks))}
+        return {
+            answer.key: read(answer) for answer in self._told(what, run_all(tasks, self._jobs), len(tasks))
+        }
 
-    def _gather_upstream(self, mutants: Sequence[Mutant], bound: float) -> dict[str, Kill]:
+    def _gather_upstream(
+        self, mutants: Sequence[Mutant], engine: Mapping[str, Any], bound: float
+    ) -> dict[str, Kill]:
         """The oracle's driver with each of them, live, against what the engine does."""
         self._say("starting vLLM for the driver's mutants")
-        engine = _engine_observations(self._root)
         kills: dict[str, Kill] = {}
         with Nursery(self._root) as nursery:
             began = time.monotonic()
             ended, observed = nursery.play(None, MOST)
             clean = time.monotonic() - began
-            if ended != "0" or len(observed) != len(engine):
-                raise InconclusiveError(f"the untouched driver ended with {ended} after {len(observed)} scenarios")
+            if ended != "0" or len(observed) != len(self._observations):
+                raise InconclusiveError(
+                    f"the untouched driver ended with {ended} after {len(observed)} scenarios"
+                )
             for number, mutant in enumerate(mutants, start=1):
                 ended, observed = nursery.play(mutant.id, _bound(clean))
                 if ended != "0":
                     kills[mutant.id] = Kill(True, "hang" if ended == "hang" else "crash")
                 else:
-                    (answer,) = run_all([Task(mutant.id, by_oracle(self._root, observed, engine), bound)], 1)
+                    work = by_judge(self._root, [], observed, engine)
+                    (answer,) = run_all([Task(mutant.id, work, bound)], 1)
                     kills[mutant.id] = _checked(answer)
                 if number % 10 == 0 or number == len(mutants):
                     self._say(f"check of the driver: {number} of {len(mutants)}")
@@ -117,12 +132,6 @@ class Planting:
                 last = now
                 self._say(f"{what}: {number} of {total}")
             yield answer
-
-
-def _engine_observations(root: Path) -> dict[str, Any]:
-    cases = Check(root).cases
-    played = Played(cases)
-    return {case.id: plain(played[case.id].observations[0]) for case in cases}
 
 
 def _bound(clean: float) -> float:

@@ -1,13 +1,13 @@
 """A check of the levels plan and schedule with one side's observations given: what `parity check --quick` would say.
 
-Imported anew in the child that a mutant is planted in, so that every module it uses is the planted one.
+For a mutant of the engine only that is imported anew; for one of the judge this module is as well, and all that it uses.
 """
 
 from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,19 @@ import msgspec
 
 from engine.policies import TABLE
 from parity.detection.material import quick_cases
+from parity.detection.recording import Shown, records_of
 from parity.engine_side import EngineSide
-from parity.finding import Judged, Plays, ScenarioResult
+from parity.finding import Finding, Judged, Plays, ScenarioResult
 from parity.judge import judge
-from parity.observation import decode
+from parity.observation import decode, plain
 from parity.records.match import Book
 from parity.records.parse import load_records
-from parity.records.record import Record
+from parity.records.record import Diverging, Record
 from parity.scenario import Case, Scenario
 from parity.suite import load_suite
 from parity.verdicts import Context, Replay, conclude, decide_scenario
 
+Subject = Callable[[Case, Mapping[str, str]], Plays]  # plays a case under policies
 SECONDS = 3  # a scenario: the slowest of the suite takes 0.1
 
 
@@ -52,11 +54,11 @@ class Check:
             today=datetime.datetime.now(datetime.UTC).date(),
         )
 
-    def judged(self, oracle: Mapping[str, Plays], subject: Mapping[str, Plays]) -> Iterator[Judged]:
+    def judged(self, oracle: Mapping[str, Plays], subject: Callable[[Case], Plays]) -> Iterator[Judged]:
         """Each scenario's findings, in an order that has nothing to do with what a scenario is about."""
         for case in self.cases:
             known = self.book.known_outcomes(case.id)
-            yield judge(case, oracle[case.id], subject[case.id], known=known)
+            yield judge(case, oracle[case.id], subject(case), known=known)
 
     def concluded(
         self, judged: Iterable[Judged], replays: Iterable[Replay] = (), *, early: bool = True
@@ -76,35 +78,64 @@ class Check:
         outcome = conclude(results[-1:], Book([], {}), self.context)
         return Seen(int(outcome.exit_code), results[-1].id, results[-1].verdict.value)
 
-    def replays(self, oracle: Mapping[str, Plays]) -> Iterator[Replay]:
-        """Every `diverging` entry under its record's policy, played on the engine as it is here."""
+    def replays(self, oracle: Mapping[str, Plays], subject: Subject) -> Iterator[Replay]:
+        """Every `diverging` entry under its record's policy."""
+        for record, entry, case in self._diverging():
+            assert record.policy is not None
+            plays = subject(case, dict([record.policy]))
+            yield Replay(record.id, entry, judge(case, oracle[case.id], plays, mirrors=False))
+
+    def asked(self) -> list[tuple[Case, dict[str, str]]]:
+        """All that the engine plays in a check: the suite, then the replays under their policies."""
+        replayed = [(case, dict([record.policy])) for record, _, case in self._diverging() if record.policy]
+        return [(case, {}) for case in self.cases] + replayed
+
+    def whole(self, oracle: Mapping[str, Plays], subject: Subject) -> Seen:
+        """The check, ended by the first verdict that does not pass."""
+        judged = self.judged(oracle, lambda case: subject(case, {}))
+        return self.concluded(judged, self.replays(oracle, subject))
+
+    def _diverging(self) -> Iterator[tuple[Record, Diverging, Case]]:
         cases = {case.id: case for case in self.cases}
         for record in self.records:
-            if not record.covers or record.policy is None:
-                continue
-            side = EngineSide(dict([record.policy]), SECONDS)
-            for entry in record.front.diverging:
-                case = cases.get(entry.scenario)
-                if case is not None:
-                    plays = play(side, case)
-                    yield Replay(record.id, entry, judge(case, oracle[case.id], plays, mirrors=False))
+            if record.covers and record.policy is not None:
+                for entry in record.front.diverging:
+                    if entry.scenario in cases:
+                        yield record, entry, cases[entry.scenario]
 
 
-class Played(Mapping[str, Plays]):
-    """The engine's plays, each made when it is asked for."""
+class Engine:
+    """A subject that is played when it is asked; `side` is the class of a planted engine's side."""
 
-    def __init__(self, cases: Sequence[Case]) -> None:
-        self._cases = {case.id: case for case in cases}
-        self._side = EngineSide(seconds=SECONDS)
+    def __init__(self, side: type[EngineSide] = EngineSide) -> None:
+        self._side = side
+        self._sides: dict[tuple[tuple[str, str], ...], EngineSide] = {}
 
-    def __getitem__(self, name: str) -> Plays:
-        return play(self._side, self._cases[name])
+    def __call__(self, case: Case, policies: Mapping[str, str]) -> Plays:
+        key = tuple(policies.items())
+        if key not in self._sides:
+            self._sides[key] = self._side(policies, SECONDS)
+        return play(self._sides[key], case)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._cases)
 
-    def __len__(self) -> int:
-        return len(self._cases)
+class Given:
+    """A subject whose observations are there already, as `observe_all` gives them."""
+
+    def __init__(self, observations: Mapping[str, Any]) -> None:
+        self._observations = observations
+
+    def __call__(self, case: Case, policies: Mapping[str, str]) -> Plays:
+        return plays_of([case], {case.id: self._observations.get(_key(case, policies))})[case.id]
+
+
+def observe_all(check: Check) -> dict[str, Any]:
+    """All that the engine does in a check, as plain JSON, for `Given`."""
+    engine = Engine()
+    found = {}
+    for case, policies in check.asked():
+        plays = engine(case, policies)
+        found[_key(case, policies)] = plain(plays.observations[0]) if plays.observations else None
+    return found
 
 
 def play(side: EngineSide, case: Case) -> Plays:
@@ -126,18 +157,40 @@ def plays_of(cases: Sequence[Case], observations: Mapping[str, Any]) -> dict[str
     return plays
 
 
-def check(root: Path, observations: Mapping[str, Any]) -> Seen:
-    """The engine as it is here against the oracle's observations, ended by the first verdict that does not pass."""
-    whole = Check(root)
-    oracle = plays_of(whole.cases, observations)
-    return whole.concluded(whole.judged(oracle, Played(whole.cases)), whole.replays(oracle))
+def check_given(root: Path, observations: Mapping[str, Any], subject: Mapping[str, Any]) -> Seen:
+    """The oracle's observations against the engine's, both given as plain JSON."""
+    check = Check(root)
+    return check.whole(plays_of(check.cases, observations), Given(subject))
 
 
-def check_oracle(root: Path, observations: Mapping[str, Any], subject: Mapping[str, Any]) -> Seen:
-    """Other observations of the oracle's against given ones of the engine's. No policy is replayed."""
-    whole = Check(root)
-    sides = (plays_of(whole.cases, observations), plays_of(whole.cases, subject))
-    return whole.concluded(whole.judged(*sides))
+def everything(check: Check, oracle: Mapping[str, Plays], subject: Subject) -> list[Shown] | None:
+    """Every finding of the suite; None where a play failed or ended by an exception."""
+    shown: list[Shown] = []
+    for one in check.judged(oracle, lambda case: subject(case, {})):
+        if one.failure is not None or any(_crashes(finding) for finding in one.findings):
+            return None
+        shown += [Shown(one.id, one.scenario_hash, finding) for finding in one.findings]
+    return shown
+
+
+def with_records(root: Path, shown: Sequence[Shown]) -> Check:
+    """The check where these findings have accepted records, beside those that are committed."""
+    committed = load_records(root)
+    covered = {name for record in committed if record.covers for name in _mirrored(record)}
+    return Check(root, [*committed, *records_of(shown, covered)])
+
+
+def _mirrored(record: Record) -> Sequence[str]:
+    return record.front.fingerprints if record.front.attribution == "mirrored" else ()
+
+
+def _crashes(finding: Finding) -> bool:
+    """Whether the engine raised: a fault that nobody would record."""
+    return "end:error" in finding.shape or "unrecognised" in finding.shape
+
+
+def _key(case: Case, policies: Mapping[str, str]) -> str:
+    return " ".join([case.id, *(f"{name}={value}" for name, value in policies.items())])
 
 
 def _shuffled(cases: Sequence[Case]) -> list[Case]:

@@ -48,7 +48,10 @@ def lines(report: Report, root: Path, mutants: Sequence[Mutant]) -> list[str]:
         out += [f"  {line}" for line in diff_of(root, by_id[result.id]).splitlines()[2:]]
     for result in noticed_equivalents(report.results):
         kill = result.kill(AIMS[result.group])
-        out += ["", f"STALE: {result.id} is on file as equivalent, and was noticed: {kill.by if kill else ''}"]
+        out += [
+            "",
+            f"STALE: {result.id} is on file as equivalent, and was noticed: {kill.by if kill else ''}",
+        ]
     for entry in report.gone:
         out += ["", f"STALE: there is no mutant {entry.mutant} that makes {entry.was!r} to {entry.becomes!r}"]
     if report.interrupted:

@@ -78,7 +78,9 @@ def shares(results: Sequence[Result]) -> list[Share]:
             kills = [
                 kill
                 for result in results
-                if result.group == group and result.equivalent is None and (kill := result.kill(by)) is not None
+                if result.group == group
+                and result.equivalent is None
+                and (kill := result.kill(by)) is not None
             ]
             if kills:
                 found.append(Share(group, by, sum(kill.killed for kill in kills), len(kills)))

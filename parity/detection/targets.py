@@ -22,7 +22,11 @@ class Target(NamedTuple):
     tests: tuple[str, ...]
 
 
-_ENGINE = ("tests/engine/test_driver.py", "tests/engine/test_random_timelines.py", "tests/parity/test_scenarios.py")
+_ENGINE = (
+    "tests/engine/test_driver.py",
+    "tests/engine/test_random_timelines.py",
+    "tests/parity/test_scenarios.py",
+)
 _JUDGE = ("tests/parity/test_judge.py", "tests/records")
 _ORACLE = (
     "tests/oracle/test_driver_schedule.py",

@@ -35,8 +35,8 @@ class Nursery:
         self._scratch = tempfile.TemporaryDirectory(prefix="nullblock-mutants-")
         self._cases = [case.scenario for case in quick_cases(root)]
         self._questions = Path(self._scratch.name) / "questions"
-        asked = [{"seq": 0, "op": "hello"}]
-        asked += [{"seq": n, "op": "run", "scenario": item} for n, item in enumerate(self._cases, start=1)]  # type: ignore[dict-item]
+        asked: list[dict[str, object]] = [{"seq": 0, "op": "hello"}]
+        asked += [{"seq": n, "op": "run", "scenario": item} for n, item in enumerate(self._cases, start=1)]
         self._questions.write_bytes(b"".join(msgspec.json.encode(item) + b"\n" for item in asked))
         try:
             self._process = subprocess.Popen(
@@ -99,7 +99,9 @@ class Nursery:
                     break
                 answer: dict[str, Any] = json.loads(line)
                 return answer
-        raise InconclusiveError("upstream for the driver's mutants did not answer", hint="run `parity oracle verify`")
+        raise InconclusiveError(
+            "upstream for the driver's mutants did not answer", hint="run `parity oracle verify`"
+        )
 
 
 def _observations(ids: list[str], lines: list[bytes]) -> dict[str, Any]:
@@ -119,7 +121,9 @@ def _observations(ids: list[str], lines: list[bytes]) -> dict[str, Any]:
             continue
         if at > 0 and "end" in message:
             end = message["end"]
-            observations[ids[at - 1]] = {**end, "steps": steps} if isinstance(end, dict) and "end" in end else end
+            observations[ids[at - 1]] = (
+                {**end, "steps": steps} if isinstance(end, dict) and "end" in end else end
+            )
         elif at > 0 and "error" not in message:
             break
         at, steps = at + 1, []

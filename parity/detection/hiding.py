@@ -1,0 +1,56 @@
+"""What is done to one fault, or two at once, in a child, to learn what shows: in the suite, on record, in a hunt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from parity.detection.killing import UNLOADABLE, planted_engine, planted_side
+from parity.detection.mutation import Mutant
+from parity.detection.pool import NewFindings, Pool, search
+from parity.detection.recording import Shown
+from parity.detection.replay import SECONDS, Check, everything, with_records
+from parity.finding import Plays
+
+
+def by_everything(check: Check, oracle: Mapping[str, Plays], mutants: Sequence[Mutant]) -> Callable[[], Any]:
+    """Work: every finding of the suite, as plain JSON; null where a play crashes or the engine cannot be loaded."""
+
+    def work() -> Any:
+        engine = planted_engine(mutants)
+        return None if engine is None else msgspec.to_builtins(everything(check, oracle, engine))
+
+    return work
+
+
+def by_recorded(
+    root: Path, oracle: Mapping[str, Plays], mutants: Sequence[Mutant], shown: Sequence[Shown]
+) -> Callable[[], Any]:
+    """Work: the check where these findings are on record. Its answer is whether it is green."""
+
+    def work() -> bool:
+        engine = planted_engine(mutants)
+        if engine is None:
+            return False
+        return with_records(root, shown).whole(oracle, engine).exit_code == 0
+
+    return work
+
+
+def by_hunt(
+    pool: Pool, look: NewFindings, mutants: Sequence[Mutant], known: frozenset[str], *, early: bool
+) -> Callable[[], Any]:
+    """Work: what a hunt over the pool shows that is not known, sorted."""
+
+    def work() -> list[str]:
+        side = planted_side(mutants)
+        return (
+            [UNLOADABLE]
+            if side is None
+            else sorted(search(pool, look, side(seconds=SECONDS), known, early=early))
+        )
+
+    return work
