@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -67,7 +69,11 @@ class EngineSide:
 
 @contextmanager
 def _alarm(seconds: int) -> Iterator[None]:
-    """Interrupt the block after `seconds`. Only works in the main thread, where the commands play."""
+    """Interrupt the block after `seconds`: by a signal in the main thread, where the commands play, else from another thread."""
+    if threading.current_thread() is not threading.main_thread():
+        with _watchman(seconds):
+            yield
+        return
 
     def ring(_number: int, _frame: FrameType | None) -> None:
         raise _TooLong
@@ -79,3 +85,26 @@ def _alarm(seconds: int) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _watchman(seconds: float) -> Iterator[None]:
+    """Raise _TooLong in this thread after `seconds`. Python code alone can be interrupted so, and the engine's driver is."""
+    thread = ctypes.c_ulong(threading.get_ident())
+    lock = threading.Lock()
+    is_over = False
+
+    def ring() -> None:
+        with lock:
+            if not is_over:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(_TooLong))
+
+    timer = threading.Timer(seconds, ring)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        with lock:
+            is_over = True
+        timer.cancel()

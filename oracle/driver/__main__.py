@@ -14,10 +14,12 @@ def main() -> int:
     source, sink = private_streams()
 
     from oracle.driver.protocol import serve
+    from oracle.driver.reach import measured_reach
     from oracle.driver.side import Upstream
 
     try:
-        serve(source, sink, Upstream())
+        with measured_reach():
+            serve(source, sink, Upstream())
     except BrokenPipeError:
         return 1  # whoever asked is gone, and so is the need for an answer
     return 0

@@ -16,7 +16,7 @@ import msgspec
 
 from engine.cli.options import positive
 from oracle.install import oracle_environment, oracle_python
-from parity.bench import steps
+from parity.bench import hunt, steps
 from parity.bench.cold_start import cold_start
 from parity.bench.figures import Cell, Figure, figure_lines, rate_table
 from parity.bench.text import QUICK, Launcher, ModelFacts, Plan, measure_dtype, measure_prefix
@@ -25,7 +25,7 @@ from parity.errors import ExitCode, ParityError, UsageError
 from parity.oracle_side import find_pin, measure_oracle, oracle_faults
 from parity.root import project_root
 
-PARTS = ("steps", "text", "prefix", "cold-start")
+PARTS = ("steps", "hunt", "text", "prefix", "cold-start")
 FULL = Plan()
 LEAST_ROUNDS = 3
 BUSY = 0.5  # load a CPU above which others compete with what is measured
@@ -76,7 +76,13 @@ def parts(args: argparse.Namespace) -> set[str]:
     """Which of PARTS the command line asks for."""
     if args.only is not None:
         return {args.only}
-    chosen = {"steps": True, "text": True, "prefix": not args.quick, "cold-start": args.cold_start}
+    chosen = {
+        "steps": True,
+        "hunt": not args.quick,
+        "text": True,
+        "prefix": not args.quick,
+        "cold-start": args.cold_start,
+    }
     return {part for part, wanted in chosen.items() if wanted}
 
 
@@ -85,12 +91,15 @@ def run(args: argparse.Namespace) -> Report:
     report = Report(os.cpu_count() or 1, os.getloadavg()[0], plan)
     root = project_root()
     model = args.model.expanduser().absolute()
-    facts = ModelFacts.read(model) if wanted != {"steps"} else None
+    facts = ModelFacts.read(model) if wanted - {"steps", "hunt"} else None
     pin = find_pin(root, None)
-    measure_oracle(root, pin)
+    measured = measure_oracle(root, pin)
     if "steps" in wanted:
         say(f"step ratio, rounds: {plan.rounds}")
         report.figures.append(steps.ratio(root, pin, plan.rounds))
+    if "hunt" in wanted:
+        say(f"hunting at level schedule, rounds: {plan.rounds}")
+        report.figures += hunt.figures(root, pin, measured, plan.rounds)
     if facts is None:
         return report
     with oracle_faults():

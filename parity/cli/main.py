@@ -14,11 +14,23 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
-from parity.cli import check, oracle, record, run, schema, show
+from parity.cli import (
+    check,
+    coverage,
+    fuzz,
+    oracle,
+    promote,
+    record,
+    replay,
+    run,
+    schema,
+    show,
+    shrink,
+)
 from parity.cli.output import until_the_reader_leaves
 from parity.errors import ExitCode, ParityError
 
-VERBS = (run, check, show, record, oracle, schema)
+VERBS = (run, check, show, fuzz, shrink, promote, replay, coverage, record, oracle, schema)
 
 
 class Parser(argparse.ArgumentParser):

@@ -30,7 +30,7 @@ class Find(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A finding that no record has, and the first scenario of its unit that showed it, as it was drawn.
 
     `ordinal` is that scenario's place in the unit, from 0. Of a side that failed (VOID) or disagreed with itself (FLAKY) the fingerprint is
-    `void:<side>` or `flaky:<side>`, and `shape` is the line that says how.
+    `void:<side>` or `flaky:<side>`, and `shape` is the line that says how. `policies` are the engine's choices that it showed under.
     """
 
     fingerprint: str
@@ -43,6 +43,18 @@ class Find(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     document: Document
     unit: int
     ordinal: int
+    policies: dict[str, str] = {}
+
+
+class Reduced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A find with the smallest scenario that shows it in the place of the drawn one, and the values seen in that one.
+
+    `attempts` scenarios were tried; `stopped` says which bound ended that, null where nothing smaller is left.
+    """
+
+    find: Find
+    attempts: int
+    stopped: str | None
 
 
 class Spent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,13 +66,17 @@ class Spent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     playing: float = 0.0  # wall time that a side was waited for
     judging: float = 0.0  # wall time of everything else but the making: the harness's own
 
+    @property
+    def whole(self) -> float:
+        return self.making + self.playing + self.judging
+
 
 class Done(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A unit, done.
 
     `scenarios` counts what was played, `plays` the cut and switched ones behind the known as well. `states` are hashes of
-    distinct states of the scheduler. `behaviours` maps each behaviour and pair of them reached to the number of
-    scenarios that did. `known` maps a record to the findings that it covers, `behind` to those of them that were also looked behind.
+    distinct states of the scheduler. `behaviours` maps each behaviour reached to the number of scenarios that did, `pairs`
+    are those that came in one scenario. `known` maps a record to the findings that it covers, `behind` to those of them that were also looked behind.
     `steps` are the numbers of steps, of level schedule.
     """
 
@@ -69,6 +85,7 @@ class Done(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     plays: int
     states: list[int]
     behaviours: dict[str, int]
+    pairs: list[str]
     known: dict[str, int]
     behind: dict[str, int]
     finds: list[Find]

@@ -33,6 +33,11 @@ class RunProgress:
         self._lock = threading.Lock()  # both sides start servers at once, each in a thread of its own
         self._coming_up: list[str] = []
 
+    @classmethod
+    def silent(cls) -> RunProgress:
+        """Of a process whose parent does the talking."""
+        return cls(Console(quiet=True))
+
     @contextmanager
     def starting(self, what: str) -> Iterator[None]:
         """Around a start that takes seconds."""

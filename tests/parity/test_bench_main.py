@@ -108,8 +108,8 @@ def test_dtypes_and_batches_can_be_chosen() -> None:
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        ([], {"steps", "text", "prefix"}),
-        (["--cold-start"], {"steps", "text", "prefix", "cold-start"}),
+        ([], {"steps", "hunt", "text", "prefix"}),
+        (["--cold-start"], {"steps", "hunt", "text", "prefix", "cold-start"}),
         (["--quick", "--cold-start"], {"steps", "text", "cold-start"}),
         (["--only", "prefix"], {"prefix"}),
         (["--quick", "--only", "cold-start"], {"cold-start"}),

@@ -13,7 +13,19 @@ from parity.errors import UsageError
 from parity.root import CODE_ROOT, project_root
 
 HEAVY = ("torch", "transformers", "vllm", "rich", "yaml", "httpx", "msgspec")
-VERBS = ("run", "check", "show", "record", "oracle", "schema")
+VERBS = (
+    "run",
+    "check",
+    "show",
+    "fuzz",
+    "shrink",
+    "promote",
+    "replay",
+    "coverage",
+    "record",
+    "oracle",
+    "schema",
+)
 
 
 def test_help_loads_nothing_heavy() -> None:

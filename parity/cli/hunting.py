@@ -1,0 +1,233 @@
+"""What `parity fuzz` does once it is understood: a crew, a log, the hunt, its finds kept, the report."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from oracle.interpreter import set_model_runner
+from parity import runlog
+from parity.cli.output import until_the_reader_leaves
+from parity.errors import ExitCode
+from parity.fuzz import log
+from parity.fuzz.campaign import SHRUNK_AT_ONCE, Campaign, Plan, shrink_all
+from parity.fuzz.cluster import Cluster
+from parity.fuzz.crew import Alone, Crew, Processes
+from parity.fuzz.found import Found, found_path, keep
+from parity.fuzz.tally import Tally, tally_of
+from parity.fuzz.unit import SERVE_SIZE, SIZE, Find, Reduced
+from parity.fuzz.worker import Post
+from parity.oracle_side import find_pin, measure_oracle
+from parity.records.parse import records_digest
+from parity.report.hunt import Hunted, Kept, hunt_object, hunt_text
+from parity.report.hunt_progress import HuntProgress
+from parity.report.progress import RunProgress
+from parity.root import project_root
+from parity.runfile import FOLDER, describe_machine, describe_tree
+from parity.scenario import Level
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A hunt as it was asked for. One of `seconds` and `scenarios` is given; `jobs` null: one a core."""
+
+    level: Level
+    seed: int
+    seconds: float | None
+    scenarios: int | None
+    jobs: int | None
+    cluster: str | None
+    shard: tuple[int, int]
+    keep_going: bool
+    policies: dict[str, str]
+    pin: str | None
+    out: Path | None
+
+    @property
+    def size(self) -> int:
+        return SERVE_SIZE if self.level == "serve" else SIZE
+
+
+def hunt(request: Request, *, as_json: bool) -> int:
+    """Hunt, keep what is found, print. The exit code: 0 nothing new, 1 something, 2 a side failed or nothing was played."""
+    began = time.monotonic()
+    root = project_root()
+    pin = find_pin(root, request.pin)
+    measured = measure_oracle(root, pin)
+    commit, dirty = describe_tree(root)
+    header = log.Header(
+        format=log.FORMAT,
+        pin=runlog.Pin(name=pin.name, version=pin.version, measured=measured.version),
+        commit=commit,
+        dirty=dirty,
+        machine=describe_machine(),
+        records=records_digest(root),
+        model_runner=set_model_runner(),
+        level=request.level,
+        seed=request.seed,
+        size=request.size,
+        policies=request.policies,
+        shard=request.shard,
+    )
+    folder = request.out or _new_folder(root, request)
+    post = Post(root, pin, measured, request.level, request.policies)
+    with closing(log.Writer(folder, header)) as writer, closing(_crew(post, request)) as crew:
+        hunted = _Hunt(request, root, header, writer, crew).run(began)
+    _print(hunted, as_json=as_json)
+    return int(_exit_code(hunted))
+
+
+def merge(folders: Sequence[Path], *, as_json: bool) -> int:
+    """Join hunts of one seed that were split over machines, or cut short; a unit that is in two counts once."""
+    logs = [log.read_log(folder) for folder in folders]
+    names = [str(folder) for folder in folders]
+    log.check_parts(logs, names)
+    tally = tally_of(done for one in logs for done in one.units)
+    root = project_root()
+    kept: dict[str, Kept] = {}
+    for one in logs:
+        for reduced in one.finds:
+            if reduced.find.fingerprint not in kept:
+                kept[reduced.find.fingerprint] = _kept(root, one.header, reduced)
+    hunted = Hunted(
+        header=msgspec.structs.replace(logs[0].header, shard=(1, 1)),
+        tally=tally,
+        kept=tuple(kept.values()),
+        left=sum(find.fingerprint not in kept for find in tally.finds()),
+        wall=sum(done.spent.whole for one in logs for done in one.units),
+        jobs=1,
+        folder=Path(names[0]) if len(names) == 1 else None,
+    )
+    _print(hunted, as_json=as_json)
+    return int(_exit_code(hunted))
+
+
+class _Hunt:
+    """The hunt itself, and what of it must survive an interruption: each unit and each find is on the disk as it comes."""
+
+    def __init__(
+        self, request: Request, root: Path, header: log.Header, writer: log.Writer, crew: Crew
+    ) -> None:
+        self._request = request
+        self._root = root
+        self._header = header
+        self._writer = writer
+        self._crew = crew
+        self._kept: dict[str, Kept] = {}
+        self._progress = HuntProgress()
+
+    def run(self, began: float) -> Hunted:
+        request = self._request
+        plan = Plan(
+            level=request.level,
+            seed=request.seed,
+            size=request.size,
+            policies=request.policies,
+            shard=request.shard,
+            seconds=request.seconds,
+            scenarios=request.scenarios,
+            keep_going=request.keep_going,
+        )
+        campaign = Campaign(
+            plan, self._crew, self._progress.hunted, lambda done: self._writer.put(log.UnitLine(done))
+        )
+        interrupted = False
+        with self._progress:
+            try:
+                tally = campaign.run()
+                self._shrink(tally)
+            except KeyboardInterrupt:
+                interrupted = True
+                tally = campaign.tally
+        for find in tally.finds():
+            if interrupted and find.fingerprint not in self._kept:
+                self._keep(Reduced(find, 0, "interrupted"))
+        kept = [self._kept[find.fingerprint] for find in tally.finds() if find.fingerprint in self._kept]
+        return Hunted(
+            header=self._header,
+            tally=tally,
+            kept=tuple(kept),
+            left=len(tally.finds()) - len(kept),
+            wall=time.monotonic() - began,
+            jobs=self._crew.jobs,
+            folder=_shown(self._root, self._writer.path.parent),
+            interrupted=interrupted,
+        )
+
+    def _shrink(self, tally: Tally) -> None:
+        finds = tally.finds()
+        if not self._request.keep_going:
+            finds = finds[:SHRUNK_AT_ONCE]
+        if not finds:
+            return
+        self._progress.shrinking(0, len(finds))
+
+        def done(reduced: Reduced) -> None:
+            self._keep(reduced)
+            self._progress.shrinking(len(self._kept), len(finds))
+
+        shrink_all(finds, self._crew, done)
+
+    def _keep(self, reduced: Reduced) -> None:
+        self._writer.put(log.FindLine(reduced))
+        kept = _kept(self._root, self._header, reduced)
+        self._kept[reduced.find.fingerprint] = kept
+
+
+def _kept(root: Path, header: log.Header, reduced: Reduced) -> Kept:
+    """The find in a file of its own, unless a smaller one of its fingerprint is there."""
+    found = Found(
+        **{field: getattr(reduced.find, field) for field in _SHARED},
+        pin=header.pin.measured,
+        scenario=reduced.find.document,
+        seed=header.seed,
+        attempts=reduced.attempts,
+    )
+    keep(found, root)
+    return Kept(reduced, _shown(root, found_path(root, found.fingerprint)))
+
+
+_SHARED = tuple(field for field in Find.__struct_fields__ if field != "document")
+
+
+def _crew(post: Post, request: Request) -> Crew:
+    if request.cluster is not None:
+        return Cluster(post, request.cluster)
+    jobs = request.jobs or (1 if request.level == "serve" else os.cpu_count() or 1)
+    return Alone(post, RunProgress()) if jobs == 1 else Processes(post, jobs)
+
+
+def _new_folder(root: Path, request: Request) -> Path:
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
+    return root / FOLDER / "hunts" / f"{stamp}-{os.getpid()}-{request.level}-{request.seed}"
+
+
+def _shown(root: Path, path: Path) -> Path:
+    return path.relative_to(root) if path.is_relative_to(root) else path
+
+
+def _exit_code(hunted: Hunted) -> ExitCode:
+    if hunted.interrupted:
+        return ExitCode.INTERRUPTED
+    if any(find.attribution == "harness" for find in hunted.tally.finds()):
+        return ExitCode.HARNESS
+    if hunted.failed or not hunted.tally.scenarios:
+        return ExitCode.INCONCLUSIVE
+    return ExitCode.FINDINGS if hunted.found else ExitCode.OK
+
+
+def _print(hunted: Hunted, *, as_json: bool) -> None:
+    with until_the_reader_leaves():
+        if as_json:
+            json.dump(hunt_object(hunted), sys.stdout)
+            print()
+        else:
+            Console(soft_wrap=True, highlight=False).print(hunt_text(hunted))

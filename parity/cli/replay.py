@@ -1,0 +1,99 @@
+"""`parity replay`: plays what hunts found again, and says FIXED, FAILED or VOID of each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parity.cli.options import Commands, add_json, add_pin, verb
+
+if TYPE_CHECKING:
+    from parity.fuzz.found import Found
+    from parity.fuzz.live import Live
+    from parity.fuzz.replaying import Replay
+    from parity.report.progress import RunProgress
+
+Files = list[tuple[str, "Found"]]
+
+
+def register(commands: Commands) -> None:
+    parser = verb(
+        commands,
+        "replay",
+        "Play found files again: FIXED (0), FAILED (1) or VOID (2)",
+        "parity replay --all",
+        execute,
+    )
+    parser.add_argument("file", nargs="*", type=Path, metavar="FILE", help="a file that keeps a finding")
+    parser.add_argument("--all", action="store_true", help="every file of runs/found")
+    add_pin(parser)
+    add_json(parser)
+
+
+def execute(args: argparse.Namespace) -> int:
+    from contextlib import closing
+
+    import msgspec
+
+    from parity.fuzz.live import Live
+    from parity.fuzz.replaying import exit_code
+    from parity.report.progress import RunProgress
+    from parity.root import project_root
+
+    root = project_root()
+    files = _files(root, args.file, whole=args.all)
+    progress = RunProgress()
+    replays: list[Replay] = []
+    asked = [(found.scenario, found.policies) for _, found in files]
+    with closing(Live(root, args.pin, asked, progress)) as live, progress.playing(len(files), 0):
+        for one in _replays(live, files, progress):
+            replays.append(one)
+            if not args.json:
+                print(f"{one.verdict.value}  {one.file}: {one.detail}", flush=True)
+    if args.json:
+        counts = {one.verdict.value: 0 for one in replays}
+        for one in replays:
+            counts[one.verdict.value] += 1
+        print(json.dumps({"counts": counts, "replays": msgspec.to_builtins(replays)}))
+    return int(exit_code(replays))
+
+
+def _files(root: Path, paths: list[Path], *, whole: bool) -> Files:
+    """What is to be played, those of one server one after the other. Every file is read before anything is played."""
+    from parity.errors import InconclusiveError, UsageError
+    from parity.fuzz.found import FOLDER, kept, read_found
+    from parity.fuzz.size import as_key
+
+    if whole == bool(paths):
+        raise UsageError(
+            "give files or --all, one of them", hint=f"such as `parity replay {FOLDER}/NAME.yaml`"
+        )
+    if whole and not kept(root):
+        raise InconclusiveError(
+            f"nothing is kept in {FOLDER}", hint="`parity fuzz` keeps what it finds there"
+        )
+    files = [(_shown(root, path), read_found(path)) for path in (kept(root) if whole else paths)]
+    return sorted(
+        files,
+        key=lambda file: (
+            file[1].scenario["level"] == "serve",
+            sorted(file[1].policies.items()),
+            as_key(file[1].scenario["config"]) if file[1].scenario["level"] == "serve" else "",
+        ),
+    )
+
+
+def _replays(live: Live, files: Files, progress: RunProgress) -> Iterator[Replay]:
+    from parity.fuzz.replaying import replay
+
+    for name, found in files:
+        judged = live.look(found.scenario, found.policies).judged
+        progress.played()
+        yield replay(name, found, judged, live.known(found.policies))
+
+
+def _shown(root: Path, path: Path) -> str:
+    return str(path.relative_to(root) if path.is_relative_to(root) else path)

@@ -1,0 +1,129 @@
+"""A crew on an existing Dask cluster: the same units, done by workers on any number of machines.
+
+Each worker has a checkout of the same commit and the oracle installed there (`make setup`), and runs in that checkout
+with one thread a core. A worker that dies is the scheduler's business: it gives what that one was at to another, and as
+a unit's result does not depend on who did it, none is lost and none counts twice. Needs the extra `nullblock[cluster]`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+
+from parity.errors import InconclusiveError, ParityError, UsageError
+from parity.fuzz.crew import Failed
+from parity.fuzz.unit import Done, Find, Reduced, Unit
+from parity.fuzz.worker import Post, Worker
+from parity.oracle_side import measure_oracle
+from parity.report.progress import RunProgress
+from parity.root import CODE_ROOT
+from parity.runfile import describe_tree
+
+CONNECT_SECONDS = 15
+
+
+class Cluster:
+    """The workers of the Dask scheduler at `address`. `jobs` is the number of their threads when the hunt began.
+
+    Raises UsageError where dask is not installed or nobody answers, InconclusiveError for a cluster without workers.
+    """
+
+    def __init__(self, post: Post, address: str) -> None:
+        self._post = post
+        self._commit = describe_tree(post.root)[0]
+        try:
+            from distributed import Client
+        except ImportError:
+            raise UsageError(
+                "--cluster needs dask, and it is not here", hint="pip install 'nullblock[cluster]'"
+            ) from None
+        try:
+            self._client: Any = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise UsageError(
+                f"no Dask scheduler answers at {address}: {reason}",
+                hint="give its address, such as tcp://host:8786",
+            ) from None
+        self.jobs = sum(self._client.nthreads().values())
+        if not self.jobs:
+            self._client.close()
+            raise InconclusiveError(
+                f"the cluster at {address} has no workers", hint="start some in a checkout of this commit"
+            )
+
+    def do(self, unit: Unit) -> Future[Done]:
+        return self._submit(_do, unit)
+
+    def shrink(self, find: Find, attempts: int, seconds: float | None) -> Future[Reduced]:
+        return self._submit(_shrink, find, attempts, seconds)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        task = self._client.submit(work, self._post, self._commit, *arguments, pure=False)
+        outer: Future[Any] = Future()
+
+        def pass_on(done: Any) -> None:
+            try:
+                result = done.result()
+            except Exception as error:  # noqa: BLE001 - whatever a worker raised belongs to whoever waits
+                outer.set_exception(_understood(error))
+                return
+            if isinstance(result, Failed):
+                outer.set_exception(result.error())
+            else:
+                outer.set_result(result)
+
+        task.add_done_callback(pass_on)
+        return outer
+
+
+def _understood(error: Exception) -> Exception:
+    from distributed import CancelledError, KilledWorker
+
+    if isinstance(error, KilledWorker):
+        return InconclusiveError(
+            "one unit ended several workers of the cluster",
+            hint="look at the workers' logs: is there memory enough?",
+        )
+    if isinstance(error, CancelledError):
+        return InconclusiveError("the cluster gave up the hunt's work", hint="is its scheduler still there?")
+    return error
+
+
+_workers: dict[tuple[int, bytes], Worker] = {}
+
+
+def _here(post: Post, commit: str | None) -> Worker:
+    """This thread's worker for this hunt, in the checkout that this machine has."""
+    key = (threading.get_ident(), msgspec.json.encode([post.pin.name, post.level, post.policies]))
+    if key not in _workers:
+        root = CODE_ROOT
+        own = describe_tree(root)[0]
+        if own != commit:
+            raise InconclusiveError(f"a worker has commit {own}, and the hunt is on {commit}")
+        there = msgspec.structs.replace(post, root=root, measured=measure_oracle(root, post.pin))
+        _workers[key] = Worker(there, RunProgress.silent())
+    return _workers[key]
+
+
+def _do(post: Post, commit: str | None, unit: Unit) -> Done | Failed:
+    try:
+        return _here(post, commit).do(unit)
+    except ParityError as error:
+        return Failed(error)
+
+
+def _shrink(
+    post: Post, commit: str | None, find: Find, attempts: int, seconds: float | None
+) -> Reduced | Failed:
+    try:
+        return _here(post, commit).shrink(find, attempts, seconds)
+    except ParityError as error:
+        return Failed(error)

@@ -1,0 +1,234 @@
+"""The file that keeps one finding of a hunt: what differs in words and values, how it came about, and the scenario.
+
+It stands in `runs/found/`, named after its fingerprint, so that each is kept once; a smaller scenario of the same
+fingerprint takes its place. People read it, and `parity shrink`, `promote` and `replay` take it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping as Map
+from pathlib import Path
+
+import msgspec
+
+from engine.policies import PolicyError, resolve
+from parity.decode import decode, plain
+from parity.document import MAX_INTEGER, Fault, Keys, Mapping, Node, Scalar, dotted, line_at, parse
+from parity.errors import RunFileError, ScenarioError
+from parity.finding import Attribution, Judged
+from parity.form import ScenarioForm
+from parity.fuzz.document import TITLE, Document, case_from
+from parity.fuzz.examine import finding_of
+from parity.fuzz.shrink import Shrunk
+from parity.fuzz.size import size
+from parity.fuzz.text import dump, flow, laid
+from parity.fuzz.unit import Find
+from parity.levels import PROPERTIES
+from parity.scenario import Json
+from parity.serve_form import ServeForm
+
+FOLDER = "runs/found"
+_FINGERPRINT = re.compile(r"f1:[0-9a-f]{16}|(void|flaky):(oracle|subject)")
+_PLAIN_DEPTH = 3
+
+
+class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A finding, and the scenario that shows it under `policies`.
+
+    `oracle` and `subject` are the values `at` the place. `pin` is the version that it was found against. `seed`,
+    `unit` and `ordinal` tell which scenario of which unit it was drawn as, null where it was not drawn. `attempts`
+    is the number of smaller scenarios that were tried, null while it is as it came.
+    """
+
+    fingerprint: str
+    shape: str
+    attribution: Attribution | None
+    property: str | None
+    at: str
+    oracle: Json
+    subject: Json
+    pin: str
+    scenario: Document
+    seed: int | None = None
+    unit: int | None = None
+    ordinal: int | None = None
+    policies: dict[str, str] = {}
+    attempts: int | None = None
+
+
+_HEAD = tuple(field for field in Found.__struct_fields__ if field != "scenario")
+
+
+def from_find(find: Find, shrunk: Shrunk, *, pin: str, seed: int, policies: Map[str, str]) -> Found:
+    """What a hunt with that seed found under these policies, with the scenario that it was shrunk to."""
+    return Found(
+        fingerprint=find.fingerprint,
+        shape=find.shape,
+        attribution=find.attribution,
+        property=find.property,
+        at=find.at,
+        oracle=find.oracle,
+        subject=find.subject,
+        pin=pin,
+        scenario=shrunk.document,
+        seed=seed,
+        unit=find.unit,
+        ordinal=find.ordinal,
+        policies=dict(policies),
+        attempts=shrunk.attempts or None,
+    )
+
+
+def again(found: Found, judged: Judged, scenario: Document, attempts: int | None) -> Found:
+    """The same finding as a play of `scenario` showed it."""
+    changed = msgspec.structs.replace(found, scenario=scenario, attempts=attempts)
+    finding = finding_of(judged, found.fingerprint)
+    if finding is None:
+        return msgspec.structs.replace(changed, shape=judged.failure or judged.flaky or found.shape)
+    return msgspec.structs.replace(
+        changed,
+        shape=finding.shape,
+        attribution=finding.attribution,
+        property=finding.property,
+        at=finding.at,
+        oracle=finding.oracle,
+        subject=finding.subject,
+    )
+
+
+def found_text(found: Found) -> str:
+    """The file's text, which `parse_found` reads back as the same finding."""
+    head = {key: flow(_readable(getattr(found, key))) for key in _HEAD}
+    return dump({**head, "scenario": laid(found.scenario)})
+
+
+def _readable(value: Json, depth: int = 0) -> Json:
+    """A value as it is where YAML has it, else its JSON as a text."""
+    if isinstance(value, (list, tuple)) and depth < _PLAIN_DEPTH:
+        return [_readable(item, depth + 1) for item in value]
+    if isinstance(value, dict) and depth < _PLAIN_DEPTH:
+        return {str(key): _readable(item, depth + 1) for key, item in value.items()}
+    is_small = isinstance(value, int) and abs(value) <= MAX_INTEGER
+    if value is None or is_small or (isinstance(value, str) and value.isprintable()):
+        return value
+    return msgspec.json.encode(value).decode() if not isinstance(value, str) else ascii(value)
+
+
+def parse_found(data: bytes, path: str) -> Found:
+    """The finding in a file's bytes; `path` is shown in errors. Raises ScenarioError."""
+    tree: Mapping | None = None
+    try:
+        tree = parse(data)
+        found = decode(tree, Found)
+        if not _FINGERPRINT.fullmatch(found.fingerprint):
+            raise Fault(f"{found.fingerprint[:40]!r} is no fingerprint", ("fingerprint",))
+        _check_policies(found.policies)
+        document_of(tree.items["scenario"], ("scenario",))
+    except Fault as fault:
+        raise fault_in(path, tree, fault) from None
+    return found
+
+
+def _check_policies(policies: Map[str, str]) -> None:
+    try:
+        resolve(policies)
+    except PolicyError as error:
+        raise Fault(str(error), ("policies",)) from None
+
+
+def document_of(node: Node, keys: Keys = ()) -> Document:
+    """The document at `keys` of a file, which can be played. Raises Fault at the key that cannot be."""
+    document: Document = plain(node)
+    level = document.get("level")
+    if level not in PROPERTIES:
+        raise Fault(f"level is one of {', '.join(PROPERTIES)}", (*keys, "level"))
+    assert isinstance(node, Mapping), "what has a level is a map"
+    titled = Mapping({"title": Scalar(TITLE, TITLE, node.line), **node.items}, node.lines, node.line)
+    decode(titled, ServeForm if level == "serve" else ScenarioForm, keys)
+    try:
+        case_from(document)
+    except Fault as fault:
+        raise Fault(fault.message, (*keys, *fault.keys), hint=fault.hint) from None
+    return document
+
+
+def fault_in(path: str, tree: Mapping | None, fault: Fault) -> ScenarioError:
+    """The fault as an error of that file: one line that names the line and the key."""
+    place = dotted(fault.keys)
+    message = f"{place}: {fault.message}" if place else fault.message
+    line = fault.line if fault.line is not None or tree is None else line_at(tree, fault.keys)
+    return ScenarioError(path, message.replace("\n", " "), line=line, hint=fault.hint)
+
+
+def read_found(path: Path) -> Found:
+    """The finding that a file keeps. Raises ScenarioError."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ScenarioError(path, f"cannot be read: {error.strerror}") from None
+    return parse_found(data, str(path))
+
+
+def is_found(data: bytes) -> bool:
+    """Whether a file's bytes are meant as a found one, and not as a scenario."""
+    try:
+        tree = parse(data)
+    except Fault:
+        return False
+    return "scenario" in tree.items or "fingerprint" in tree.items
+
+
+def found_path(root: Path, fingerprint: str) -> Path:
+    """Where the finding is kept below the project's root."""
+    return root / FOLDER / f"{fingerprint.replace(':', '-')}.yaml"
+
+
+def kept(root: Path) -> list[Path]:
+    """Every file of a found one, sorted."""
+    return sorted((root / FOLDER).glob("*.yaml"))
+
+
+def keep(found: Found, root: Path) -> Path:
+    """Keep the finding, once, and give its file. One of its fingerprint that is there already stays unless it is larger.
+
+    Raises ScenarioError for a kept one that cannot be read, RunFileError where the file cannot be written.
+    """
+    path = found_path(root, found.fingerprint)
+    if path.exists() and size(read_found(path).scenario) <= size(found.scenario):
+        return path
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("w", encoding="utf-8", newline="") as file:
+            file.write(found_text(found))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise _cannot(path, error) from None
+    return path
+
+
+def create(path: Path, text: str) -> None:
+    """Write a file where none may be yet. Raises ScenarioError where one is, RunFileError where it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ScenarioError(
+            path, "exists already, and is not overwritten", hint="name another file"
+        ) from None
+    except OSError as error:
+        raise _cannot(path, error) from None
+
+
+def _cannot(path: Path, error: OSError) -> RunFileError:
+    return RunFileError(
+        f"{path} cannot be written: {error.strerror}", hint="free some space, or name another file"
+    )

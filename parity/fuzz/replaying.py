@@ -1,0 +1,73 @@
+"""A found file, played again: whether it still shows, is decided by a record now, or could not be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+from parity.errors import ExitCode
+from parity.finding import Judged
+from parity.fuzz.examine import finding_of, trouble_of
+from parity.fuzz.found import Found
+from parity.fuzz.known import Known
+
+
+class Replayed(StrEnum):
+    """What a replay says."""
+
+    FIXED = "FIXED"
+    FAILED = "FAILED"
+    VOID = "VOID"
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """One file's replay. `shows` are the fingerprints that its scenario has now; `record` is what covers the finding."""
+
+    file: str
+    fingerprint: str
+    verdict: Replayed
+    detail: str
+    record: str | None = None
+    shows: tuple[str, ...] = ()
+
+
+def replay(file: str, found: Found, judged: Judged, known: Known) -> Replay:
+    """What one play of the file's scenario says of it.
+
+    A side that failed is what some files keep: the same failure there is FAILED, any other is VOID.
+    """
+    trouble = trouble_of(judged)
+    if trouble is not None:
+        is_kept = trouble == found.fingerprint
+        verdict = Replayed.FAILED if is_kept else Replayed.VOID
+        return Replay(
+            file, found.fingerprint, verdict, judged.failure or judged.flaky or trouble, None, (trouble,)
+        )
+    shows = tuple(dict.fromkeys(finding.fingerprint for finding in judged.findings))
+    finding = finding_of(judged, found.fingerprint)
+    if finding is None:
+        detail = f"{found.fingerprint} no longer shows"
+        if shows:
+            detail += f", but {' and '.join(shows)} {'does' if len(shows) == 1 else 'do'}"
+        return Replay(file, found.fingerprint, Replayed.FIXED, detail, None, shows)
+    record = known.record_of(finding)
+    if record is not None:
+        detail = f"{found.fingerprint} still shows, and the record {record} covers it"
+        return Replay(file, found.fingerprint, Replayed.FIXED, detail, record, shows)
+    values = f"oracle {_json(finding.oracle)}, subject {_json(finding.subject)}"
+    detail = f"{found.fingerprint} still shows at {finding.at}: {values}"
+    return Replay(file, found.fingerprint, Replayed.FAILED, detail, None, shows)
+
+
+def exit_code(replays: Iterable[Replay]) -> ExitCode:
+    """2 where any side failed, 1 where anything still shows, else 0."""
+    verdicts = {one.verdict for one in replays}
+    if Replayed.VOID in verdicts or not verdicts:
+        return ExitCode.INCONCLUSIVE
+    return ExitCode.FINDINGS if Replayed.FAILED in verdicts else ExitCode.OK
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

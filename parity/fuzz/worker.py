@@ -1,0 +1,86 @@
+"""Whoever does units: the two sides of one level, started once and kept, in this process or in one of several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from oracle.pins import Pin
+from oracle.verify import Measured
+from parity.ask import Ask
+from parity.fuzz.document import case_from
+from parity.fuzz.examine import Examiner, finding_of
+from parity.fuzz.known import Known, known_from
+from parity.fuzz.samples import samples
+from parity.fuzz.shrink import shrink
+from parity.fuzz.unit import Done, Find, Reduced, Unit
+from parity.fuzz.units import Bench, do
+from parity.records.parse import load_records
+from parity.report.progress import RunProgress
+from parity.scenario import Level
+from parity.sides import Sides
+
+
+class Post(msgspec.Struct, frozen=True):
+    """All that a worker needs to know before its first unit. `measured` is what the pin was found to be."""
+
+    root: Path
+    pin: Pin
+    measured: Measured
+    level: Level
+    policies: dict[str, str]
+    launcher: Path | None = None
+
+
+class Worker:
+    """Does units of one level, one at a time. `close` ends every process that it started.
+
+    Raises OracleError, UsageError and InconclusiveError for sides that cannot be had.
+    """
+
+    def __init__(self, post: Post, progress: RunProgress) -> None:
+        self._post = post
+        ask = Ask(root=post.root, policies=post.policies, launcher=post.launcher)
+        self._sides = Sides(ask, post.pin, post.measured, progress)
+        cases = [case_from(document) for document in samples(post.level)]
+        choices: list[dict[str, str]] = [post.policies, {}] if post.policies else [{}]
+        try:
+            self._sides.prepare([(case, policies) for policies in choices for case in cases])
+            self._examiners = [
+                Examiner(*self._sides.pair(cases[0], policies), mirrors=not policies) for policies in choices
+            ]
+        except BaseException:
+            self._sides.close()
+            raise
+        records = load_records(post.root)
+        self._known: Sequence[Known] = [known_from(records, policies) for policies in choices]
+
+    def do(self, unit: Unit) -> Done:
+        """All of a unit's scenarios, played and judged."""
+        pinned = (self._examiners[-1], self._known[-1]) if self._post.policies else None
+        return do(unit, Bench(self._examiners[0], self._known[0], pinned))
+
+    def shrink(self, find: Find, attempts: int, seconds: float | None) -> Reduced:
+        """The find with the smallest scenario that still shows it; one that no longer shows at all comes back as it was."""
+        examiner = self._examiner(find.policies)
+        if not examiner.look(find.document).shows(find.fingerprint):
+            return Reduced(find, 1, "it does not show again")
+        shrunk = shrink(
+            find.document,
+            lambda document: examiner.look(document).shows(find.fingerprint),
+            attempts=attempts,
+            seconds=seconds,
+        )
+        seen = finding_of(examiner.look(shrunk.document).judged, find.fingerprint)
+        found = msgspec.structs.replace(find, document=shrunk.document)
+        if seen is not None:
+            found = msgspec.structs.replace(found, at=seen.at, oracle=seen.oracle, subject=seen.subject)
+        return Reduced(found, shrunk.attempts, shrunk.stopped)
+
+    def _examiner(self, policies: Mapping[str, str]) -> Examiner:
+        return self._examiners[0] if dict(policies) == self._post.policies else self._examiners[-1]
+
+    def close(self) -> None:
+        self._sides.close()

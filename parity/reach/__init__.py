@@ -1,0 +1,1 @@
+"""What of upstream's core the committed scenarios execute, and what is decided about the rest."""

@@ -1,0 +1,212 @@
+"""A hunt as people and scripts read it: what was played, what is known, what was reached, what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.text import Text
+
+from parity.fuzz import behaviours
+from parity.fuzz.log import Header
+from parity.fuzz.tally import Tally
+from parity.fuzz.unit import Reduced
+from parity.report.progress import counted
+
+SHOWN = 12  # names in a list before it is cut
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A find after it was shrunk, and the file that it is kept in."""
+
+    reduced: Reduced
+    file: Path
+
+
+class Hunted(msgspec.Struct, frozen=True):
+    """A hunt that ended. `left` are the finds that were not shrunk; `wall` are seconds, the sides' start included.
+
+    `folder` is null for hunts that were joined.
+    """
+
+    header: Header
+    tally: Tally
+    kept: tuple[Kept, ...]
+    left: int
+    wall: float
+    jobs: int
+    folder: Path | None
+    interrupted: bool = False
+
+    @property
+    def found(self) -> bool:
+        """Whether there is anything new that both sides played to the end."""
+        return any(find.attribution is not None for find in self.tally.finds())
+
+    @property
+    def failed(self) -> bool:
+        """Whether a side failed, or disagreed with itself, in a scenario."""
+        return any(find.attribution is None for find in self.tally.finds())
+
+
+def hunt_text(hunted: Hunted) -> Text:
+    """The whole report."""
+    tally, header = hunted.tally, hunted.header
+    lines = [_title(header), _played(hunted), *_reached(tally, header), *_known(tally)]
+    lines += _time(tally)
+    for kept in hunted.kept:
+        lines += ["", *_find(kept)]
+    if hunted.left:
+        lines += ["", f"{counted(hunted.left, 'more new fingerprint')} not shrunk; they are in the log"]
+    lines += ["", _ending(hunted)]
+    if hunted.folder is not None:
+        lines.append(f"log: {hunted.folder}")
+    return Text("\n".join(lines))
+
+
+def hunt_object(hunted: Hunted) -> dict[str, Any]:
+    """The same for scripts, as plain JSON."""
+    tally, header = hunted.tally, hunted.header
+    return {
+        "pin": msgspec.to_builtins(header.pin),
+        "level": header.level,
+        "seed": header.seed,
+        "shard": list(header.shard),
+        "policies": header.policies,
+        "units": len(tally.units),
+        "scenarios": tally.scenarios,
+        "plays": tally.plays,
+        "median_steps": tally.median_steps,
+        "states": len(tally.states),
+        "seconds": {"wall": hunted.wall, "jobs": hunted.jobs, **msgspec.to_builtins(tally.spent)},
+        "behaviours": dict(sorted(tally.behaviours.items())),
+        "never": never(tally, header),
+        "pairs": len(tally.pairs),
+        "known": {
+            record: {"findings": count, "behind": tally.behind[record]}
+            for record, count in sorted(tally.known.items())
+        },
+        "finds": [_find_object(kept) for kept in hunted.kept],
+        "not_shrunk": hunted.left,
+        "interrupted": hunted.interrupted,
+        "log": None if hunted.folder is None else str(hunted.folder),
+    }
+
+
+def never(tally: Tally, header: Header) -> list[str]:
+    """The behaviours of the level that no scenario reached, in the vocabulary's order."""
+    return [name for name in behaviours.VOCABULARY[header.level] if name not in tally.behaviours]
+
+
+def harness_share(tally: Tally) -> float:
+    """The harness's own part of the time that was not spent on making scenarios."""
+    whole = tally.spent.playing + tally.spent.judging
+    return tally.spent.judging / whole if whole else 0.0
+
+
+def _title(header: Header) -> str:
+    policies = "".join(f", {name}={value}" for name, value in header.policies.items())
+    shard = "" if header.shard == (1, 1) else f", shard {header.shard[0]}/{header.shard[1]}"
+    return (
+        f"hunt at level {header.level}, engine{policies} against vLLM {header.pin.measured}"
+        f" (pin {header.pin.name}), seed {header.seed}{shard}"
+    )
+
+
+def _played(hunted: Hunted) -> str:
+    tally = hunted.tally
+    steps = "" if tally.median_steps is None else f", median {tally.median_steps:g} steps"
+    rate = tally.scenarios / hunted.wall if hunted.wall else 0.0
+    return (
+        f"{tally.scenarios:,} scenarios in {hunted.wall:.1f} s by {counted(hunted.jobs, 'job')}"
+        f" ({rate:.0f} a second with the start-up{steps}), {len(tally.states):,} distinct states"
+    )
+
+
+def _reached(tally: Tally, header: Header) -> list[str]:
+    names = behaviours.VOCABULARY[header.level]
+    reached = [name for name in names if name in tally.behaviours]
+    rare = sorted(reached, key=lambda name: (tally.behaviours[name], name))[:3]
+    lines = [f"behaviours: {len(reached)} of {len(names)} reached, {len(tally.pairs):,} pairs of them"]
+    if rare:
+        lines[0] += "; rarest: " + ", ".join(f"{name} ({tally.behaviours[name]})" for name in rare)
+    missing = never(tally, header)
+    if missing:
+        lines.append(f"never reached: {_cut(missing)}")
+    return lines
+
+
+def _known(tally: Tally) -> list[str]:
+    lines = []
+    for record, count in sorted(tally.known.items()):
+        behind = f", looked behind {tally.behind[record]} times" if tally.behind[record] else ""
+        lines.append(f"known: {record}: {counted(count, 'finding')}{behind}")
+    return lines
+
+
+def _time(tally: Tally) -> list[str]:
+    spent = tally.spent
+    return [
+        f"time of all jobs: making scenarios {spent.making:.1f} s; playing {spent.playing:.1f} s"
+        f" (oracle {spent.oracle:.1f}, engine {spent.subject:.1f}); harness {spent.judging:.1f} s,"
+        f" {harness_share(tally):.0%} of what is not making"
+    ]
+
+
+def _find(kept: Kept) -> list[str]:
+    find = kept.reduced.find
+    what = find.attribution or find.fingerprint.split(":")[0].upper()
+    lines = [f"NEW {what} {find.fingerprint} in unit {find.unit}: {find.shape}"]
+    if find.attribution is not None:
+        lines.append(f"    at {find.at}: oracle {_short(find.oracle)}, subject {_short(find.subject)}")
+    stopped = "" if kept.reduced.stopped is None else f", stopped by {kept.reduced.stopped}"
+    lines.append(f"    {_size(find.document)} after {kept.reduced.attempts} attempts{stopped}: {kept.file}")
+    return lines
+
+
+def _find_object(kept: Kept) -> dict[str, Any]:
+    find = kept.reduced.find
+    return {
+        "fingerprint": find.fingerprint,
+        "shape": find.shape,
+        "attribution": find.attribution,
+        "property": find.property,
+        "at": find.at,
+        "oracle": find.oracle,
+        "subject": find.subject,
+        "unit": find.unit,
+        "requests": len(find.document.get("requests", ())),
+        "attempts": kept.reduced.attempts,
+        "stopped": kept.reduced.stopped,
+        "file": str(kept.file),
+        "scenario": find.document,
+    }
+
+
+def _ending(hunted: Hunted) -> str:
+    finds = hunted.tally.finds()
+    if not finds:
+        return "nothing new" if hunted.tally.scenarios else "nothing was played"
+    said = counted(len(finds), "new fingerprint")
+    if hunted.kept:
+        file = hunted.kept[0].file
+        return f"{said}. next: parity replay {file}, or parity promote {file}"
+    return said
+
+
+def _size(document: Mapping[str, Any]) -> str:
+    if "script" in document:
+        return counted(len(document["script"]), "action")
+    return counted(len(document.get("requests", ())), "request") if "requests" in document else "a plan"
+
+
+def _short(value: object) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _cut(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
