@@ -10,7 +10,7 @@ import msgspec
 
 from parity.detection.killing import UNLOADABLE, planted_engine, planted_side
 from parity.detection.mutation import Mutant
-from parity.detection.pool import NewFindings, Pool, search
+from parity.detection.pool import Hunt, Pool
 from parity.detection.recording import Shown
 from parity.detection.replay import SECONDS, Check, everything, with_records
 from parity.finding import Plays
@@ -40,17 +40,25 @@ def by_recorded(
     return work
 
 
-def by_hunt(
-    pool: Pool, look: NewFindings, mutants: Sequence[Mutant], known: frozenset[str], *, early: bool
-) -> Callable[[], Any]:
-    """Work: what a hunt over the pool shows that is not known, sorted."""
+def by_known(pool: Pool, mutants: Sequence[Mutant], known: frozenset[str], depth: int) -> Callable[[], Any]:
+    """Work: what is known of a hunt once all that these show in it is on record, sorted."""
 
     def work() -> list[str]:
         side = planted_side(mutants)
         return (
-            [UNLOADABLE]
-            if side is None
-            else sorted(search(pool, look, side(seconds=SECONDS), known, early=early))
+            sorted(known) if side is None else sorted(Hunt(pool, side(seconds=SECONDS), depth).closed(known))
         )
+
+    return work
+
+
+def by_hunt(pool: Pool, mutants: Sequence[Mutant], known: frozenset[str], depth: int) -> Callable[[], Any]:
+    """Work: the first scenario's fingerprints that are not known, sorted; none where all stays hidden."""
+
+    def work() -> list[str]:
+        side = planted_side(mutants)
+        if side is None:
+            return [UNLOADABLE]
+        return sorted(Hunt(pool, side(seconds=SECONDS), depth).new(known, early=True))
 
     return work

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from parity.detection.operators import Change, of_expression, of_head, of_statement
+from parity.detection.operators import Change, ignores_order, of_expression, of_head, of_order, of_statement
 
 SILENT = ("__slots__", "__all__", "logger")
 
@@ -161,17 +161,21 @@ def _parts(statement: ast.stmt, symbol: str) -> Iterator[Place]:
                 yield from _inside(item, symbol or "module")
 
 
-def _inside(node: ast.AST | None, symbol: str) -> Iterator[Place]:
-    """An expression's own changes, then those of its parts; nothing inside an f-string or an error's text."""
+def _inside(node: ast.AST | None, symbol: str, *, ordered: bool = True) -> Iterator[Place]:
+    """An expression's own changes, then those of its parts; nothing inside an f-string."""
     if node is None:
         return
     if isinstance(node, ast.expr):
         for change in of_expression(node):
             yield symbol, node, change
+        if ordered:
+            for change in of_order(node):
+                yield symbol, node, change
     if isinstance(node, ast.JoinedStr):
         return
+    free = node.args[:1] if isinstance(node, ast.Call) and ignores_order(node) else []
     for child in ast.iter_child_nodes(node):
-        yield from _inside(child, symbol)
+        yield from _inside(child, symbol, ordered=child not in free)
 
 
 def _is_silent(statement: ast.stmt) -> bool:

@@ -35,6 +35,7 @@ ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitAnd: ast.BitOr,
 }
 CALLS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list", "reversed": "iter"}
+ORDERLESS = ("any", "all", "sum", "min", "max", "set", "frozenset", "sorted", "dict", "len")
 METHODS = {"append": "appendleft", "appendleft": "append", "popleft": "pop", "update": "clear"}
 
 
@@ -59,8 +60,8 @@ def of_expression(node: ast.expr) -> Iterator[Change]:
             yield from _calls(node)
         case ast.Subscript(slice=ast.Slice() as part):
             yield from _slices(node, part)
-        case ast.ListComp() | ast.DictComp() | ast.GeneratorExp():
-            yield from _comprehensions(node)
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            yield from _filters(node)
 
 
 def of_statement(node: ast.stmt) -> Iterator[Change]:
@@ -74,7 +75,7 @@ def of_statement(node: ast.stmt) -> Iterator[Change]:
             yield "drop", "pass"
         case ast.Return(value=None):
             yield "drop", "pass"
-        case ast.Return(value=value) if not (isinstance(value, ast.Constant) and value.value is None):
+        case ast.Return(value=value) if not (isinstance(value, ast.Constant) and not value.value):
             yield "none", "return None"
         case ast.Continue():
             yield "jump", "break"
@@ -155,16 +156,26 @@ def _slices(node: ast.Subscript, part: ast.Slice) -> Iterator[Change]:
             yield kind, _text(changed)
 
 
-def _comprehensions(node: ast.ListComp | ast.DictComp | ast.GeneratorExp) -> Iterator[Change]:
+def of_order(node: ast.expr) -> Iterator[Change]:
+    """A comprehension the other way round; for places where its order can matter."""
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        changed = copy.deepcopy(node)
+        turned = ast.Call(ast.Name("list"), [node.generators[0].iter], [])
+        changed.generators[0].iter = ast.Call(ast.Name("reversed"), [turned], [])
+        yield "turn", _text(changed)
+
+
+def ignores_order(node: ast.Call) -> bool:
+    """Whether what is called takes the values of its first argument in any order."""
+    return isinstance(node.func, ast.Name) and node.func.id in ORDERLESS
+
+
+def _filters(node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> Iterator[Change]:
     for index, generator in enumerate(node.generators):
         for at, test in enumerate(generator.ifs):
             changed = copy.deepcopy(node)
             changed.generators[index].ifs[at] = _negated(test)
             yield "neg", _text(changed)
-    changed = copy.deepcopy(node)
-    turned = ast.Call(ast.Name("list"), [node.generators[0].iter], [])
-    changed.generators[0].iter = ast.Call(ast.Name("reversed"), [turned], [])
-    yield "turn", _text(changed)
 
 
 def _negated(node: ast.expr) -> ast.expr:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from parity.detection.mutation import Mutant, source_of
 from parity.detection.recording import Shown
-
-CHECK_LIMIT = 0.10  # of the pairs may stay hidden in a check
-HUNT_LIMIT = 0.05  # and wholly in a hunt
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -27,17 +25,42 @@ class Fault(msgspec.Struct, frozen=True):
     recordable: bool = False
 
 
-class Pair(msgspec.Struct, frozen=True):
-    """The fault on record, the other one, and whether that stayed hidden: null where it was not asked or cannot be.
+Where = Literal["check", "hunt", "behind"]
+LIMITS: dict[Where, float] = {"check": 0.10, "hunt": 1.0, "behind": 0.05}  # of the pairs may stay hidden
+TITLES: dict[Where, str] = {
+    "check": "in a check",
+    "hunt": "in a hunt by fingerprints alone",
+    "behind": "in a hunt that looks behind the known",
+}
 
-    A hunt is asked only for a fault that alone would show in it.
-    """
+
+class Pair(msgspec.Struct, frozen=True):
+    """The fault on record, the other one, and whether that stayed hidden; null where it would not show alone."""
 
     recorded: str
     other: str
-    check: bool | None
+    check: bool
     hunt: bool | None
-    behind: bool | None = None
+    behind: bool | None
+
+    def hidden(self, where: Where) -> bool | None:
+        return {"check": self.check, "hunt": self.hunt, "behind": self.behind}[where]
+
+
+class Share(msgspec.Struct, frozen=True):
+    """How many pairs stayed hidden, of how many that could show."""
+
+    where: Where
+    hidden: int
+    of: int
+
+    @property
+    def rate(self) -> float:
+        return self.hidden / self.of if self.of else 0.0
+
+    @property
+    def reached(self) -> bool:
+        return self.rate <= LIMITS[self.where]
 
 
 def fit(faults: Sequence[Fault], most: int) -> list[Fault]:
@@ -69,7 +92,10 @@ def _together(root: Path, first: Mutant, second: Mutant) -> bool:
     return True
 
 
-def rate(pairs: Sequence[Pair], asked: str) -> tuple[int, int]:
-    """How many pairs stayed hidden, of how many that were asked: `check`, `hunt` or `behind`."""
-    answers = [answer for pair in pairs if (answer := getattr(pair, asked)) is not None]
-    return sum(answers), len(answers)
+def shares(pairs: Sequence[Pair]) -> list[Share]:
+    """Each way of looking, and what stayed hidden from it."""
+    found = []
+    for where in LIMITS:
+        answers = [answer for pair in pairs if (answer := pair.hidden(where)) is not None]
+        found.append(Share(where, sum(answers), len(answers)))
+    return found
