@@ -27,7 +27,7 @@ _ENGINE = (
     "tests/engine/test_random_timelines.py",
     "tests/parity/test_scenarios.py",
 )
-_JUDGE = ("tests/parity/test_judge.py", "tests/records")
+_JUDGE = ("tests/parity/test_edges_of_judging.py", "tests/parity/test_judge.py", "tests/records")
 _ORACLE = (
     "tests/oracle/test_driver_schedule.py",
     "tests/oracle/test_driver_plan.py",
@@ -37,6 +37,7 @@ _ORACLE = (
 _SERVED = (
     "tests/parity/test_serve_judging.py",
     "tests/parity/test_serve_properties.py",
+    "tests/parity/serve/test_edges_of_streams.py",
     "tests/parity/serve/test_canonical.py",
     "tests/parity/serve/test_normalise.py",
     "tests/parity/serve/test_streams_apart.py",
