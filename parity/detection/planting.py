@@ -19,7 +19,7 @@ from parity.finding import Plays
 
 Say = Callable[[str], None]
 FACTOR = 20  # times the clean time until a mutant counts as one that hangs
-LEAST, MOST = 20.0, 300.0  # seconds, and seconds more than the clean time
+LEAST, MOST = 20.0, 600.0  # seconds, and seconds more than the clean time
 QUIET = 5.0  # seconds between two lines of progress
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 PROFILE = "mutants"
 
@@ -16,8 +16,11 @@ class FirstFailure:
         self.where: str | None = None
 
     def pytest_configure(self) -> None:
-        """The same examples for every mutant, and no example of a mutant's kept for later runs."""
-        settings.register_profile(PROFILE, database=None, derandomize=True)
+        """The same examples for every mutant and no clock; no example of a mutant's is kept for later runs."""
+        slow = [HealthCheck.too_slow]
+        settings.register_profile(
+            PROFILE, database=None, derandomize=True, deadline=None, suppress_health_check=slow
+        )
         settings.load_profile(PROFILE)
 
     def pytest_runtest_logreport(self, report: Any) -> None:

@@ -31,7 +31,6 @@ _JUDGE = ("tests/parity/test_edges_of_judging.py", "tests/parity/test_judge.py",
 _ORACLE = (
     "tests/oracle/test_driver_schedule.py",
     "tests/oracle/test_driver_plan.py",
-    "tests/oracle/test_driver_protocol.py",
     "tests/parity/test_titles.py",
 )
 _SERVED = (
