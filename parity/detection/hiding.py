@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +11,7 @@ from parity.detection.killing import UNLOADABLE, planted_engine, planted_side
 from parity.detection.mutation import Mutant
 from parity.detection.pool import Hunt, Pool
 from parity.detection.recording import Shown
-from parity.detection.replay import SECONDS, Check, everything, with_records
+from parity.detection.replay import SECONDS, Check, everything
 from parity.finding import Plays
 
 
@@ -27,7 +26,7 @@ def by_everything(check: Check, oracle: Mapping[str, Plays], mutants: Sequence[M
 
 
 def by_recorded(
-    root: Path, oracle: Mapping[str, Plays], mutants: Sequence[Mutant], shown: Sequence[Shown]
+    check: Check, oracle: Mapping[str, Plays], mutants: Sequence[Mutant], shown: Sequence[Shown]
 ) -> Callable[[], Any]:
     """Work: the check where these findings are on record. Its answer is whether it is green."""
 
@@ -35,7 +34,7 @@ def by_recorded(
         engine = planted_engine(mutants)
         if engine is None:
             return False
-        return with_records(root, shown).whole(oracle, engine).exit_code == 0
+        return check.recording(shown).whole(oracle, engine).exit_code == 0
 
     return work
 

@@ -75,7 +75,7 @@ class Masking:
         self._root = root
         self._args = args
         observations = take(root, say).observations
-        self._check = Check(root)
+        self._check = Check.of(root)
         self._oracle = plays_of(self._check.cases, observations)
 
     def faults(self) -> list[Fault]:
@@ -102,7 +102,7 @@ class Masking:
         green = self._each(
             "records",
             [fault.planted for fault in faults],
-            lambda mutant: by_recorded(self._root, self._oracle, [mutant], _shown(faults, mutant)),
+            lambda mutant: by_recorded(self._check, self._oracle, [mutant], _shown(faults, mutant)),
         )
         return [msgspec.structs.replace(fault, recordable=bool(green[fault.planted.id])) for fault in faults]
 
@@ -118,7 +118,7 @@ class Masking:
         tasks: list[Task[tuple[str, int]]] = []
         for number, (first, second) in enumerate(chosen):
             both = [first.planted, second.planted]
-            work = by_recorded(self._root, self._oracle, both, first.shown)
+            work = by_recorded(self._check, self._oracle, both, first.shown)
             tasks.append(Task(("check", number), work, SECONDS))
             if shows[second.planted.id]:
                 for where, depth in DEPTHS.items():

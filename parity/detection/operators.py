@@ -179,6 +179,8 @@ def _filters(node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
 
 
 def _negated(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return node.operand
     return ast.UnaryOp(ast.Not(), node)
 
 

@@ -34,7 +34,7 @@ class Planting:
 
     def check(self, mutants: Sequence[Mutant]) -> dict[str, Kill]:
         """Which of them a check of the levels plan and schedule notices."""
-        check = Check(self._root)
+        check = Check.of(self._root)
         oracle = plays_of(check.cases, self._observations)
         bound = _bound(self._clean_check(check, oracle))
         engine = observe_all(check)

@@ -40,19 +40,30 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Check:
-    """The suite of a checkout and its records (default: those that are committed)."""
+    """Cases, the records that decide about them, and what a run knows besides; `of` makes that of a checkout."""
 
-    def __init__(self, root: Path, records: Sequence[Record] | None = None) -> None:
-        self.cases = _shuffled(quick_cases(root))
-        self.records = list(load_records(root)) if records is None else list(records)
+    def __init__(self, cases: Sequence[Case], records: Sequence[Record], context: Context) -> None:
+        self.cases = cases
+        self.records = list(records)
         self.book = Book(self.records, {})
-        self.context = Context(
+        self.context = context
+
+    @classmethod
+    def of(cls, root: Path) -> Check:
+        """What `parity check --quick` would play and read there."""
+        context = Context(
             scenarios=frozenset(case.id for case in load_suite(root)),
             choices={policy.name: tuple(policy.values) for policy in TABLE},
             policies={},
             partial=False,
             today=datetime.datetime.now(datetime.UTC).date(),
         )
+        return cls(_shuffled(quick_cases(root)), load_records(root), context)
+
+    def recording(self, shown: Sequence[Shown]) -> Check:
+        """The same where these findings have accepted records as well."""
+        covered = {name for record in self.records if record.covers for name in _mirrored(record)}
+        return Check(self.cases, [*self.records, *records_of(shown, covered)], self.context)
 
     def judged(self, oracle: Mapping[str, Plays], subject: Callable[[Case], Plays]) -> Iterator[Judged]:
         """Each scenario's findings, in an order that has nothing to do with what a scenario is about."""
@@ -159,7 +170,7 @@ def plays_of(cases: Sequence[Case], observations: Mapping[str, Any]) -> dict[str
 
 def check_given(root: Path, observations: Mapping[str, Any], subject: Mapping[str, Any]) -> Seen:
     """The oracle's observations against the engine's, both given as plain JSON."""
-    check = Check(root)
+    check = Check.of(root)
     return check.whole(plays_of(check.cases, observations), Given(subject))
 
 
@@ -171,13 +182,6 @@ def everything(check: Check, oracle: Mapping[str, Plays], subject: Subject) -> l
             return None
         shown += [Shown(one.id, one.scenario_hash, finding) for finding in one.findings]
     return shown
-
-
-def with_records(root: Path, shown: Sequence[Shown]) -> Check:
-    """The check where these findings have accepted records, beside those that are committed."""
-    committed = load_records(root)
-    covered = {name for record in committed if record.covers for name in _mirrored(record)}
-    return Check(root, [*committed, *records_of(shown, covered)])
 
 
 def _mirrored(record: Record) -> Sequence[str]:

@@ -30,7 +30,7 @@ def value(work: Callable[[], Any]) -> Any:
 
 @pytest.fixture(scope="module")
 def check() -> Check:
-    return Check(ROOT)
+    return Check.of(ROOT)
 
 
 @pytest.fixture(scope="module")
