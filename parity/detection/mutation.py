@@ -10,6 +10,7 @@ import ast
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def file_of(mutant_id: str) -> str:
 
 def mutants_of(root: Path, file: str) -> list[Mutant]:
     """Every mutant of `root/file`, in source order. What does not compile is none."""
-    return list(_mutants((root / file).read_text(encoding="utf-8"), file))
+    return list(_listed((root / file).read_text(encoding="utf-8"), file))
 
 
 def find_mutant(root: Path, mutant_id: str) -> Mutant | None:
@@ -84,6 +85,11 @@ def diff_of(root: Path, mutant: Mutant) -> str:
         before.splitlines(), after.splitlines(), mutant.file, mutant.id, n=2, lineterm=""
     )
     return "\n".join(lines)
+
+
+@cache
+def _listed(text: str, file: str) -> tuple[Mutant, ...]:
+    return tuple(_mutants(text, file))
 
 
 def _mutants(text: str, file: str) -> Iterator[Mutant]:
