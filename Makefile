@@ -1,13 +1,13 @@
 # Every target sets up what it needs first and installs nothing that is there. PYTHON chooses the interpreter,
-# NULLBLOCK_ENVS a folder of environments that several clones share, BENCH the options of the bench.
+# NULLBLOCK_ENVS a folder of environments that several clones share; BENCH, MUTANTS and MASKING are options of those targets.
 PYTHON ?= python3
 .DEFAULT_GOAL := help
-.PHONY: help setup parity parity-quick parity-full test lint bench model hunt soak schema clean setup-base setup-test setup-model setup-oracle
+.PHONY: help setup parity parity-quick parity-full test lint bench mutants masking model hunt soak schema clean setup-base setup-test setup-model setup-oracle
 
 # `make parity` is the whole job or nothing: a filter on its command line is a mistake, not a smaller job.
 ifneq ($(filter parity parity-quick parity-full,$(MAKECMDGOALS)),)
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
-TARGETS := help setup parity parity-quick parity-full test lint bench model hunt soak schema clean
+TARGETS := help setup parity parity-quick parity-full test lint bench mutants masking model hunt soak schema clean
 EXTRA := $(filter-out PYTHON NULLBLOCK_% MAKE%,$(filter-out -%,$(GIVEN))) $(filter-out $(TARGETS),$(MAKECMDGOALS))
 ifneq ($(strip $(EXTRA)),)
 $(error make parity takes no arguments, got: $(strip $(EXTRA)) -- for a part of the scenarios run .venv/bin/parity run --family NAME, or .venv/bin/parity run SCENARIO)
@@ -38,6 +38,12 @@ lint: setup-test setup-model ## check format, lint and types
 
 bench: setup model ## ours beside upstream and transformers, text and steps, on an idle machine (about 20 minutes)
 	@.venv/bin/python -m parity.bench $(BENCH)
+
+mutants: setup setup-test ## faults planted one at a time in engine and judge, and who notices them (MUTANTS: its options)
+	@.venv/bin/python -m parity.detection.mutants $(MUTANTS)
+
+masking: setup setup-test ## faults planted in pairs, one of them recorded, and how often the other stays hidden (MASKING: its options)
+	@.venv/bin/python -m parity.detection.masking $(MASKING)
 
 model: setup-model ## make .models/smollm2-135m-instruct (downloads 93 MB) and .models/tiny-opt, or nothing if they are there
 	@.venv/bin/python -m engine.model_files
