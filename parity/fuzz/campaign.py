@@ -64,7 +64,8 @@ class Campaign:
         self._pending: dict[Future[Done], Unit] = {}
         self._again: list[Unit] = []
         self._done: dict[int, Done] = {}
-        self._began = time.monotonic()
+        self._clock = time.monotonic
+        self._began = self._clock()
         self._quickest = 0.0  # seconds that a unit took, the sides' start left out
         self.tally = Tally()
 
@@ -86,7 +87,7 @@ class Campaign:
         if self._found and not self._plan.keep_going:
             return None
         if self._plan.seconds is not None and self._done:
-            left = self._plan.seconds - (time.monotonic() - self._began)
+            left = self._plan.seconds - (self._clock() - self._began)
             if left < self._quickest:
                 return None
         return next(self._units, None)
@@ -102,7 +103,8 @@ class Campaign:
         except LostWorker:
             self._again.append(unit)
             return
-        self._quickest = min(self._quickest or done.spent.whole, done.spent.whole)
+        seconds = done.spent.without_starts
+        self._quickest = min(self._quickest or seconds, seconds)
         self._done[unit.index] = done
         news = self.tally.add(done)
         if news is not None and self._keep is not None:

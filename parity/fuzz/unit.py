@@ -70,6 +70,11 @@ class Spent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def whole(self) -> float:
         return self.making + self.playing + self.judging
 
+    @property
+    def without_starts(self) -> float:
+        """What it would have taken if no server had had to be started for it, both sides playing at once."""
+        return self.making + max(self.oracle, self.subject) + self.judging
+
 
 class Done(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A unit, done.

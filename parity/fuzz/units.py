@@ -23,7 +23,7 @@ from parity.fuzz.search import Search
 from parity.fuzz.unit import Done, Find, Spent, Unit
 from parity.observation import Schedule
 
-IN_A_ROW = 30  # units
+IN_A_ROW = 12  # units
 
 
 class Bench:

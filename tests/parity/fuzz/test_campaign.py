@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
+import msgspec
 import pytest
 
 from parity.fuzz.campaign import Campaign, Plan, shrink_all
 from parity.fuzz.crew import LostWorker
-from parity.fuzz.unit import Done, Find, Reduced, Unit
+from parity.fuzz.unit import Done, Find, Reduced, Spent, Unit
 from tests.parity.fuzz.test_tally import done, find
 
 
@@ -114,6 +115,26 @@ def test_a_time_that_is_too_short_for_a_unit_still_does_one() -> None:
     tally = hunt(Scripted(), scenarios=None, seconds=0.5).tally
 
     assert tally.units == {0}
+
+
+def test_the_start_of_a_server_is_no_part_of_what_a_unit_takes() -> None:
+    """A unit takes 0.5 + 2 + 0.5 seconds without it: asked at 0, 9, 18 and 27 of 30 seconds there is time for one more, at 36 none."""
+
+    class Slow(Scripted):
+        def do(self, unit: Unit) -> Future[Done]:
+            future = super().do(unit)
+            spent = Spent(making=0.5, oracle=2.0, subject=1.0, playing=60.0, judging=0.5)
+            slow: Future[Done] = Future()
+            slow.set_result(msgspec.structs.replace(future.result(), spent=spent))
+            return slow
+
+    crew = Slow()
+    campaign = Campaign(plan(scenarios=None, seconds=30.0), crew)
+    clock = iter(range(0, 1000, 9))
+    campaign._clock = lambda: float(next(clock))
+    campaign._began = 0.0
+
+    assert campaign.run().units == {0, 1, 2, 3, 4}
 
 
 def test_each_find_is_shrunk_once() -> None:
