@@ -109,7 +109,9 @@ class Masking:
     def pairs(self, faults: Sequence[Fault]) -> list[Pair]:
         """Every pair, in a check and in a hunt of either kind."""
         pool = gather(self._root, self._args.pool, self._args.seed, say)
-        committed = {name for record in load_records(self._root) for name in record.front.fingerprints}
+        committed = frozenset(
+            name for record in load_records(self._root) for name in record.front.fingerprints
+        )
         base = committed | alike(pool)
         planted = [fault.planted for fault in faults]
         shows = self._each("hunts of one", planted, lambda mutant: by_hunt(pool, [mutant], base, 0))
