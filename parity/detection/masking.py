@@ -27,7 +27,7 @@ from parity.detection.hiding import by_everything, by_hunt, by_known, by_recorde
 from parity.detection.material import take
 from parity.detection.mutation import Mutant, diff_of, mutants_of
 from parity.detection.pairs import Fault, Pair
-from parity.detection.pool import Pool, gather
+from parity.detection.pool import Pool, alike, gather
 from parity.detection.recording import Shown
 from parity.detection.replay import Check, plays_of
 from parity.detection.sample import pick
@@ -109,8 +109,10 @@ class Masking:
     def pairs(self, faults: Sequence[Fault]) -> list[Pair]:
         """Every pair, in a check and in a hunt of either kind."""
         pool = gather(self._root, self._args.pool, self._args.seed, say)
-        committed = {name for record in load_records(self._root) for name in record.front.fingerprints}
-        base = frozenset(self._one(by_known(pool, [], frozenset(committed), DEPTH)))
+        committed = frozenset(
+            name for record in load_records(self._root) for name in record.front.fingerprints
+        )
+        base = committed | alike(pool)
         planted = [fault.planted for fault in faults]
         shows = self._each("hunts of one", planted, lambda mutant: by_hunt(pool, [mutant], base, 0))
         chosen = made.make(self._root, faults, self._args.pairs, self._args.seed)

@@ -1,13 +1,12 @@
 """The hunt that a masked fault may hide in: scenarios as `parity fuzz` draws them, played on the oracle once.
 
 The engine with faults in it is then played on them, and judged as a hunt judges: by fingerprints alone, or looking behind
-what is known. The scenarios that stand behind are not known beforehand; for those the untouched engine stands in for the
-oracle, which it agrees with in all scenarios of the pool (`gather` makes sure).
+what is known. Once drawn, the untouched engine stands in for the oracle, which it agrees with in every scenario of the
+pool (`gather` makes sure): the scenarios that stand behind a known finding are not known beforehand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,17 +21,20 @@ from parity.fuzz.examine import Examined, Examiner, trouble_of
 from parity.fuzz.search import Search
 from parity.observation import Observation
 from parity.oracle_side import find_pin, start_oracle
-from parity.scenario import Scenario, scenario_hash
-from parity.side import Play
+from parity.scenario import Scenario
 
 ROUNDS = 5  # of a hunt with one fault, each with what the last one showed as known
 
 
-class Pool(NamedTuple):
-    """Drawn scenarios of level schedule, and the oracle's observations by the scenario's hash."""
+class Drawn(NamedTuple):
+    """A scenario of level schedule as it was drawn, and what the oracle does in it."""
 
-    documents: list[Document]
-    observations: Mapping[str, Observation]
+    document: Document
+    scenario: Scenario
+    observation: Observation
+
+
+Pool = list[Drawn]
 
 
 def gather(root: Path, count: int, seed: int, say: Say) -> Pool:
@@ -43,11 +45,10 @@ def gather(root: Path, count: int, seed: int, say: Say) -> Pool:
     side = start_oracle(root, find_pin(root, None))
     search = Search("schedule", f"masking:{seed}")
     engine = EngineSide()
-    documents: list[Document] = []
-    observations: dict[str, Observation] = {}
+    pool: Pool = []
     try:
         side.hello()
-        while len(documents) < count:
+        while len(pool) < count:
             document = search.draw()
             scenario = case_from(document).scenario
             assert isinstance(scenario, Scenario)
@@ -56,57 +57,41 @@ def gather(root: Path, count: int, seed: int, say: Say) -> Pool:
             ours, theirs = engine.finish(), side.finish()
             if theirs.observation is None or ours.observation != theirs.observation:
                 reason = theirs.failure or "the engine does otherwise with nothing planted"
-                raise InconclusiveError(
-                    f"generated scenario {len(documents)}: {reason}", hint="run `parity fuzz`"
-                )
-            documents.append(document)
-            observations[scenario_hash(scenario)] = theirs.observation
+                raise InconclusiveError(f"generated scenario {len(pool)}: {reason}", hint="run `parity fuzz`")
+            pool.append(Drawn(document, scenario, theirs.observation))
             names = behaviours.reached(scenario, theirs.observation)
             search.keep(names | behaviours.pairs(names))
     finally:
         side.close()
     say(f"{count} generated scenarios played on the oracle")
-    return Pool(documents, observations)
+    return pool
 
 
-class Reference:
-    """The oracle's side of a hunt: what it did in the pool, and elsewhere what the untouched engine does."""
-
-    name = "oracle"
-
-    def __init__(self, pool: Pool) -> None:
-        self._observations = pool.observations
-        self._engine = EngineSide()
-        self._scenario: Scenario | None = None
-
-    def begin(self, scenario: Scenario) -> None:
-        self._scenario = scenario
-
-    def finish(self) -> Play:
-        assert self._scenario is not None
-        found = self._observations.get(scenario_hash(self._scenario))
-        if found is not None:
-            return Play(found, None, 0.0)
-        self._engine.begin(self._scenario)
-        return self._engine.finish()
-
-    def close(self) -> None:
-        """Nothing to end."""
+def alike(pool: Pool) -> frozenset[str]:
+    """The fingerprints of what both sides show in the pool with nothing planted: oddities that they share."""
+    examiner = Examiner(EngineSide(), EngineSide(), mirrors=True)
+    return frozenset(
+        finding.fingerprint for drawn in pool for finding in examiner.examine(drawn.document).findings
+    )
 
 
 class Hunt:
-    """A hunt over the pool on one engine. `depth` is how often it looks behind a known difference; 0 for never."""
+    """A hunt over the pool on one engine. `depth` is how often it looks behind a known difference; 0 for never.
+
+    Where the engine does as the oracle does nothing is told: what both show alike is no fault's.
+    """
 
     def __init__(self, pool: Pool, engine: EngineSide, depth: int) -> None:
         self._pool = pool
-        self._examiner = Examiner(Reference(pool), engine, mirrors=True)
+        self._engine = engine
+        self._examiner = Examiner(EngineSide(), engine, mirrors=True)
         self._depth = depth
 
     def new(self, known: frozenset[str], *, early: bool) -> set[str]:
         """The fingerprints that are not known; `early` ends with the first scenario that has one."""
         found: set[str] = set()
-        for document in self._pool.documents:
-            found |= self.new_findings(document, known)
+        for drawn in self._pool:
+            found |= self._new_in(drawn, known)
             if found and early:
                 break
         return found
@@ -120,9 +105,11 @@ class Hunt:
             known |= new
         return known
 
-    def new_findings(self, document: Document, known: frozenset[str]) -> set[str]:
-        """What one scenario shows that is not known, and what stands behind the known in it."""
-        return self._new(document, self._examiner.look(document), known, self._depth)
+    def _new_in(self, drawn: Drawn, known: frozenset[str]) -> set[str]:
+        self._engine.begin(drawn.scenario)
+        if self._engine.finish().observation == drawn.observation:
+            return set()
+        return self._new(drawn.document, self._examiner.look(drawn.document), known, self._depth)
 
     def _new(self, document: Document, seen: Examined, known: frozenset[str], depth: int) -> set[str]:
         trouble = trouble_of(seen.judged)

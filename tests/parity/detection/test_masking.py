@@ -15,12 +15,12 @@ from parity.detection.killing import planted_side
 from parity.detection.mutation import Mutant, mutants_of
 from parity.detection.pairs import Fault, Pair, Share, fit, make, shares
 from parity.detection.planted import ROOT
-from parity.detection.pool import Hunt, Pool
+from parity.detection.pool import Drawn, Hunt, Pool
 from parity.detection.recording import Shown
 from parity.engine_side import EngineSide
 from parity.fuzz.behind import DEPTH
 from parity.fuzz.document import Document, case_from
-from parity.scenario import Scenario, scenario_hash
+from parity.scenario import Scenario
 from tests.records.miniature import HASH, finding
 
 CONFIG = {"model": "opt-125m", "num_blocks": 8, "max_num_batched_tokens": 64}
@@ -95,15 +95,15 @@ def test_a_report_has_the_shares_and_both_changes_of_what_stayed_hidden() -> Non
 def pool(*documents: Document) -> Pool:
     """The documents with what the untouched engine does in them, in the oracle's place."""
     engine = EngineSide()
-    observations = {}
+    drawn = []
     for document in documents:
         scenario = case_from(document).scenario
         assert isinstance(scenario, Scenario)
         engine.begin(scenario)
         played = engine.finish()
         assert played.observation is not None
-        observations[scenario_hash(scenario)] = played.observation
-    return Pool(list(documents), observations)
+        drawn.append(Drawn(document, scenario, played.observation))
+    return drawn
 
 
 def document(*requests: dict[str, Any], **config: Any) -> Document:
