@@ -98,11 +98,11 @@ def run(args: argparse.Namespace, root: Path) -> tuple[reports.Report, list[Muta
     interrupted = False
     try:
         if args.by != "tests":
-            checked.update(Planting(root, take(root, say).observations, args.jobs, say).check(mutants))
+            Planting(root, take(root, say).observations, args.jobs, say).check(mutants, checked)
         if args.by != "check":
-            tested.update(Planting(root, {}, args.jobs, say).tests(mutants))
+            Planting(root, {}, args.jobs, say).tests(mutants, tested)
     except KeyboardInterrupt:
-        if not checked:
+        if not checked and not tested:
             raise
         interrupted = True
     results = [

@@ -32,8 +32,8 @@ class Planting:
         self._jobs = jobs
         self._say = say
 
-    def check(self, mutants: Sequence[Mutant]) -> dict[str, Kill]:
-        """Which of them a check of the levels plan and schedule notices."""
+    def check(self, mutants: Sequence[Mutant], kills: dict[str, Kill]) -> None:
+        """Which of them a check of the levels plan and schedule notices; `kills` gets each answer as it comes."""
         check = Check.of(self._root)
         oracle = plays_of(check.cases, self._observations)
         bound = _bound(self._clean_check(check, oracle))
@@ -49,20 +49,19 @@ class Planting:
             else:
                 work = by_judge(self._root, [mutant], self._observations, engine)
                 tasks.append(Task(mutant.id, work, bound))
-        kills = self._gather("check", tasks, _checked)
+        self._gather("check", tasks, _checked, kills)
         if drivers:
-            kills |= self._gather_upstream(drivers, engine, bound)
-        return kills
+            self._gather_upstream(drivers, engine, bound, kills)
 
-    def tests(self, mutants: Sequence[Mutant]) -> dict[str, Kill]:
-        """Which of them a test notices. Raises InconclusiveError where tests fail with nothing planted."""
+    def tests(self, mutants: Sequence[Mutant], kills: dict[str, Kill]) -> None:
+        """Which of them a test notices, as above. Raises InconclusiveError where tests fail with nothing planted."""
         seconds = self._clean_tests({file for mutant in mutants for file in BY_FILE[mutant.file].tests})
         tasks = []
         for mutant in mutants:
             files = BY_FILE[mutant.file].tests
             work = by_tests(self._root, [mutant], files)
             tasks.append(Task(mutant.id, work, _bound(sum(seconds[file] for file in files))))
-        return self._gather("tests", tasks, _tested)
+        self._gather("tests", tasks, _tested, kills)
 
     def _clean_check(self, check: Check, oracle: Mapping[str, Plays]) -> float:
         """Seconds of a check with nothing planted. Raises InconclusiveError where it is not green."""
@@ -91,18 +90,20 @@ class Planting:
         return seconds
 
     def _gather(
-        self, what: str, tasks: Sequence[Task[str]], read: Callable[[Answer[str]], Kill]
-    ) -> dict[str, Kill]:
-        return {
-            answer.key: read(answer) for answer in self._told(what, run_all(tasks, self._jobs), len(tasks))
-        }
+        self,
+        what: str,
+        tasks: Sequence[Task[str]],
+        read: Callable[[Answer[str]], Kill],
+        kills: dict[str, Kill],
+    ) -> None:
+        for answer in self._told(what, run_all(tasks, self._jobs), len(tasks)):
+            kills[answer.key] = read(answer)
 
     def _gather_upstream(
-        self, mutants: Sequence[Mutant], engine: Mapping[str, Any], bound: float
-    ) -> dict[str, Kill]:
+        self, mutants: Sequence[Mutant], engine: Mapping[str, Any], bound: float, kills: dict[str, Kill]
+    ) -> None:
         """The oracle's driver with each of them, live, against what the engine does."""
         self._say("starting vLLM for the driver's mutants")
-        kills: dict[str, Kill] = {}
         with Nursery(self._root) as nursery:
             began = time.monotonic()
             ended, observed = nursery.play(None, MOST)
@@ -121,7 +122,6 @@ class Planting:
                     kills[mutant.id] = _checked(answer)
                 if number % 10 == 0 or number == len(mutants):
                     self._say(f"check of the driver: {number} of {len(mutants)}")
-        return kills
 
     def _told(self, what: str, answers: Iterator[Answer[str]], total: int) -> Iterator[Answer[str]]:
         """The answers, with a line of progress now and then."""

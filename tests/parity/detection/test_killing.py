@@ -82,4 +82,4 @@ def test_nothing_is_concluded_from_a_check_that_is_not_green_untouched(engine: d
     wrong = {**engine, name: {**engine[name], "bytes_per_block": 1}}
 
     with pytest.raises(InconclusiveError, match=f"not green: {name} is "):
-        Planting(ROOT, wrong, 1, print).check([])
+        Planting(ROOT, wrong, 1, print).check([], {})
