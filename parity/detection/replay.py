@@ -189,8 +189,9 @@ def _mirrored(record: Record) -> Sequence[str]:
 
 
 def _crashes(finding: Finding) -> bool:
-    """Whether the engine raised: a fault that nobody would record."""
-    return "end:error" in finding.shape or "unrecognised" in finding.shape
+    """Whether the engine raised where upstream does not: a fault that nobody would record."""
+    alike = finding.attribution == "mirrored" and "|end:error|" in finding.shape
+    return ("end:error" in finding.shape and not alike) or "unrecognised" in finding.shape
 
 
 def _key(case: Case, policies: Mapping[str, str]) -> str:
