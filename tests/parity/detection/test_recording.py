@@ -29,11 +29,11 @@ def oracle(check: Check) -> dict[str, Plays]:
 
 
 def victims() -> tuple[Mutant, Mutant]:
-    """Two faults of the order in which things happen: who is preempted, and who is served again first."""
+    """A fault that leaves every exemplar of the records as it is, and one of who is served again first."""
     scheduler = mutants_of(ROOT, "engine/scheduler.py")
     queue = mutants_of(ROOT, "engine/request_queue.py")
     return (
-        next(m for m in scheduler if m.symbol == "Scheduler._pop_victim" and m.operator == "call"),
+        next(m for m in scheduler if m.id == "engine/scheduler.py::Scheduler._schedule_running#12:plus"),
         next(m for m in queue if m.symbol == "FcfsQueue.put_back" and m.operator == "call"),
     )
 
