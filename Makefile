@@ -48,8 +48,8 @@ masking: setup setup-test ## faults planted in pairs, one of them recorded, and 
 model: setup-model ## make .models/smollm2-135m-instruct (downloads 93 MB) and .models/tiny-opt, or nothing if they are there
 	@.venv/bin/python -m engine.model_files
 
-hunt: setup ## a hunt of a minute at level schedule with a fixed seed: exit 0 when nothing is new
-	@.venv/bin/parity fuzz --level schedule --seed 7 --max-time 60
+hunt: setup ## a hunt of about a minute at level schedule, the same 5,600 timelines each time: exit 0 when nothing is new
+	@.venv/bin/parity fuzz --level schedule --seed 7 --scenarios 5600
 
 soak: model ## 200 streaming clients that come and go for a minute against tiny-opt: no 500, no lost block, flat memory
 	@.venv/bin/python -m engine.server.soak
