@@ -12,7 +12,15 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from parity.finding import Finding
-from parity.records.record import MAX_INLINE, Exemplar, Front, OracleRef, Record, Stamp
+from parity.records.record import (
+    MAX_INLINE,
+    Exemplar,
+    Front,
+    OracleRef,
+    Record,
+    Stamp,
+    fingerprint_of,
+)
 
 ID = "planted/fault"
 _DAY = datetime.date(2000, 1, 1)
@@ -34,6 +42,29 @@ def records_of(shown: Sequence[Shown], known: Iterable[str] = ()) -> list[Record
         if item.finding.fingerprint not in skip:
             by_whose.setdefault(item.finding.attribution, []).append(item)
     return [_record(whose, items) for whose, items in sorted(by_whose.items())]
+
+
+def refreshed(records: Iterable[Record], shown: Sequence[Shown]) -> list[Record]:
+    """The records as they stand once people have refreshed them: without the mirrored exemplars that no longer show so."""
+    seen = [_exemplar(item) for item in shown if item.finding.attribution == "mirrored"]
+    now = {(entry.scenario, entry.fingerprint, entry.at, _text(entry)) for entry in seen}
+    return [_refresh(record, now) for record in records]
+
+
+def _refresh(record: Record, now: set[tuple[str, str | None, str, bytes]]) -> Record:
+    front = record.front
+    if front.attribution != "mirrored":
+        return record
+    left = [
+        entry
+        for entry in front.exemplars
+        if (entry.scenario, fingerprint_of(front, entry), entry.at, _text(entry)) in now
+    ]
+    return msgspec.structs.replace(record, front=msgspec.structs.replace(front, exemplars=left))
+
+
+def _text(entry: Exemplar) -> bytes:
+    return msgspec.json.encode([entry.oracle, entry.subject], order="sorted")
 
 
 def _record(whose: str, items: Sequence[Shown]) -> Record:

@@ -15,15 +15,16 @@ import msgspec
 
 from engine.policies import TABLE
 from parity.detection.material import quick_cases
-from parity.detection.recording import Shown, records_of
+from parity.detection.recording import Shown, records_of, refreshed
 from parity.engine_side import EngineSide
-from parity.finding import Finding, Judged, Plays, ScenarioResult
+from parity.finding import Judged, Plays, ScenarioResult
 from parity.judge import judge
-from parity.observation import decode, plain
+from parity.observation import PlanError, Schedule, decode, plain
 from parity.records.match import Book
 from parity.records.parse import load_records
 from parity.records.record import Diverging, Record
 from parity.scenario import Case, Scenario
+from parity.shapes import UNRECOGNISED
 from parity.suite import load_suite
 from parity.verdicts import Context, Replay, conclude, decide_scenario
 
@@ -61,9 +62,10 @@ class Check:
         return cls(_shuffled(quick_cases(root)), load_records(root), context)
 
     def recording(self, shown: Sequence[Shown]) -> Check:
-        """The same where these findings have accepted records as well."""
+        """The same where these findings have accepted records as well, and the others are refreshed."""
         covered = {name for record in self.records if record.covers for name in _mirrored(record)}
-        return Check(self.cases, [*self.records, *records_of(shown, covered)], self.context)
+        records = [*refreshed(self.records, shown), *records_of(shown, covered)]
+        return Check(self.cases, records, self.context)
 
     def judged(self, oracle: Mapping[str, Plays], subject: Callable[[Case], Plays]) -> Iterator[Judged]:
         """Each scenario's findings, in an order that has nothing to do with what a scenario is about."""
@@ -175,11 +177,13 @@ def check_given(root: Path, observations: Mapping[str, Any], subject: Mapping[st
 
 
 def everything(check: Check, oracle: Mapping[str, Plays], subject: Subject) -> list[Shown] | None:
-    """Every finding of the suite; None where a play failed or ended by an exception."""
+    """Every finding of the suite; None where the engine fails, or raises where the oracle does not."""
     shown: list[Shown] = []
-    for one in check.judged(oracle, lambda case: subject(case, {})):
-        if one.failure is not None or any(_crashes(finding) for finding in one.findings):
+    for case in check.cases:
+        plays = subject(case, {})
+        if plays.failure is not None or (_raises(plays) and not _raises(oracle[case.id])):
             return None
+        one = judge(case, oracle[case.id], plays)
         shown += [Shown(one.id, one.scenario_hash, finding) for finding in one.findings]
     return shown
 
@@ -188,10 +192,12 @@ def _mirrored(record: Record) -> Sequence[str]:
     return record.front.fingerprints if record.front.attribution == "mirrored" else ()
 
 
-def _crashes(finding: Finding) -> bool:
-    """Whether the engine raised where upstream does not: a fault that nobody would record."""
-    alike = finding.attribution == "mirrored" and "|end:error|" in finding.shape
-    return ("end:error" in finding.shape and not alike) or "unrecognised" in finding.shape
+def _raises(plays: Plays) -> bool:
+    """Whether the side's own code raised: as the engine's, a fault that nobody would put on record."""
+    seen = plays.observations[0]
+    if isinstance(seen, Schedule):
+        return seen.end.kind == "error"
+    return isinstance(seen, PlanError) and seen.kind.startswith(UNRECOGNISED)
 
 
 def _key(case: Case, policies: Mapping[str, str]) -> str:

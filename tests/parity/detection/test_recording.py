@@ -11,10 +11,10 @@ from parity.detection.children import Task, run_all
 from parity.detection.hiding import by_everything, by_recorded
 from parity.detection.mutation import Mutant, mutants_of
 from parity.detection.planted import ROOT
-from parity.detection.recording import Shown, records_of
+from parity.detection.recording import Shown, records_of, refreshed
 from parity.detection.replay import Check, observe_all, plays_of
 from parity.finding import Plays
-from tests.records.miniature import HASH, finding
+from tests.records.miniature import HASH, finding, record
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,16 @@ def test_on_record_a_fault_is_green_and_a_second_one_beside_it_is_not(
     assert value(by_recorded(check, oracle, [], shown)) is False  # what is on record no longer shows
 
 
+def test_a_record_that_a_fault_makes_stale_is_refreshed() -> None:
+    kept, lost = finding(1), finding(2)
+    records = [record(kept, name="auto-fit/kept"), record(lost, name="auto-fit/lost")]
+
+    fresh = refreshed(records, [Shown("auto-fit/null-block", HASH, kept)])
+
+    assert [len(item.front.exemplars) for item in fresh] == [1, 0]
+    assert [item.front.fingerprints for item in fresh] == [item.front.fingerprints for item in records]
+
+
 def test_what_crashes_is_put_on_no_record(check: Check, oracle: dict[str, Plays]) -> None:
     crash = next(
         m
@@ -70,10 +80,10 @@ def test_a_record_is_of_one_attribution_and_has_the_digests() -> None:
     mirrored, ours = finding(1), finding(2, "ours")
     shown = [Shown("preemption/a", HASH, mirrored), Shown("preemption/b", HASH, ours)]
 
-    records = {record.front.attribution: record.front for record in records_of(shown)}
+    records = {made.front.attribution: made.front for made in records_of(shown)}
 
     assert sorted(records) == ["mirrored", "ours"]
     (entry,) = records["ours"].exemplars
     assert (entry.scenario, entry.oracle_digest) == ("preemption/b", ours.oracle_digest)
     assert records["mirrored"].fingerprints == [mirrored.fingerprint]
-    assert [record.front.attribution for record in records_of(shown, {mirrored.fingerprint})] == ["ours"]
+    assert [made.front.attribution for made in records_of(shown, {mirrored.fingerprint})] == ["ours"]
