@@ -154,10 +154,15 @@ def _check(form: CommonForm, level: Level) -> None:
 
 
 def _error(path: str, tree: Mapping | None, fault: Fault, point: Expanded | None = None) -> ScenarioError:
+    if point is None or not point.point:
+        return fault_in(path, tree, fault)
+    values = ", ".join(f"{name}={value}" for name, value in point.point.items())
+    return fault_in(path, tree, fault, f" (at {values})")
+
+
+def fault_in(path: str, tree: Mapping | None, fault: Fault, where: str = "") -> ScenarioError:
+    """The fault as an error of that file: one line that names the line and the key."""
     place = dotted(fault.keys)
     message = f"{place}: {fault.message}" if place else fault.message
-    if point is not None and point.point:
-        values = ", ".join(f"{name}={value}" for name, value in point.point.items())
-        message += f" (at {values})"
     line = fault.line if fault.line is not None or tree is None else line_at(tree, fault.keys)
-    return ScenarioError(path, message.replace("\n", " "), line=line, hint=fault.hint)
+    return ScenarioError(path, (message + where).replace("\n", " "), line=line, hint=fault.hint)

@@ -29,8 +29,17 @@ def run_path(root: Path, out: Path | None) -> Path:
         if place.exists() and not is_special(place):
             raise UsageError(f"{out} exists already", hint="name another file with --out, or move it away")
         return place
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
-    return root / FOLDER / f"{stamp}-{os.getpid()}.jsonl"
+    return root / FOLDER / f"{stamp()}.jsonl"
+
+
+def stamp() -> str:
+    """A name that no other run of this machine has: the time, and this process."""
+    return f"{datetime.datetime.now(datetime.UTC).strftime('%Y%m%dT%H%M%S.%f')}-{os.getpid()}"
+
+
+def shown(root: Path, path: Path) -> Path:
+    """The path as reports have it: from the project's root, where it lies below that."""
+    return path.relative_to(root) if path.is_relative_to(root) else path
 
 
 def point_latest(root: Path, path: Path) -> None:

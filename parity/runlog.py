@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from parity import wholefile
 from parity.errors import RunFileError
 from parity.finding import Decided, Outcome, Plays, RecordVerdict, ScenarioResult, Tie, Verdict
 from parity.observation import Observation, decode
@@ -219,10 +220,8 @@ class Writer:
                 raise
 
     def _put(self, line: Header | ScenarioLine | Footer) -> None:
-        left = memoryview(msgspec.json.encode(line) + b"\n")
         try:
-            while left:
-                left = left[self._file.write(left) :]
+            wholefile.put(self._file, msgspec.json.encode(line) + b"\n")
         except OSError as error:
             raise _cannot("be written", self._part, error) from None
 

@@ -6,7 +6,6 @@ serve by servers of both, which launchers describe.
 
 from __future__ import annotations
 
-import datetime
 import importlib.util
 import os
 import sys
@@ -26,7 +25,7 @@ from parity.interrupts import uninterrupted
 from parity.oracle_side import Way, greet, oracle_faults, start_oracle
 from parity.process_side import ProcessSide
 from parity.report.progress import RunProgress
-from parity.runfile import FOLDER
+from parity.runfile import FOLDER, stamp
 from parity.runlog import Launched
 from parity.scenario import Case, ServeScenario
 from parity.serve.launcher import Launcher, digest, load_launcher, shipped
@@ -58,8 +57,7 @@ class Sides:
         self.hello: dict[str, Any] = {}
         self.start_seconds = 0.0
         self.times = {"oracle": Times(), "subject": Times()}
-        stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
-        self._logs = ask.root / FOLDER / "logs" / f"{stamp}-{os.getpid()}"
+        self._logs = ask.root / FOLDER / "logs" / stamp()
 
     @property
     def logs(self) -> Path | None:

@@ -1,12 +1,13 @@
 """How text reaches the disk: a file that was not there, or another in the place of one, and never half of it.
 
-Both raise OSError, which says what is in the way.
+All raise OSError, which says what is in the way.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from io import RawIOBase
 from pathlib import Path
 
 
@@ -31,3 +32,10 @@ def replace(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             part.unlink()
         raise
+
+
+def put(file: RawIOBase, data: bytes) -> None:
+    """All of the data into a file that was opened without a buffer, which may take less than it is given."""
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) or 0 :]

@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from parity.cli.options import Commands, add_json, add_pin, add_policy, positive, seconds, verb
+
+if TYPE_CHECKING:
+    from parity.scenario import Level
 
 SECONDS = 60.0
 _SHARD = re.compile(r"(\d+)/(\d+)\Z")
@@ -87,6 +91,8 @@ def execute(args: argparse.Namespace) -> int:
     from parity.ask import parse_policies
     from parity.cli.hunting import Request, hunt, merge
     from parity.errors import UsageError
+    from parity.fuzz.campaign import Plan
+    from parity.fuzz.unit import SERVE_SIZE, SIZE
 
     if args.merge is not None:
         given = [name for name in _OF_A_HUNT if getattr(args, name)]
@@ -97,19 +103,18 @@ def execute(args: argparse.Namespace) -> int:
         raise UsageError(
             "--jobs is for this machine, and --cluster has its own workers", hint="leave one out"
         )
-    request = Request(
-        level=args.level or "schedule",
+    level: Level = args.level or "schedule"
+    plan = Plan(
+        level=level,
         seed=args.seed or 0,
+        size=SERVE_SIZE if level == "serve" else SIZE,
+        policies=parse_policies(args.policy),
+        shard=args.shard or (1, 1),
         seconds=None if args.scenarios else args.max_time or SECONDS,
         scenarios=args.scenarios,
-        jobs=args.jobs,
-        cluster=args.cluster,
-        shard=args.shard or (1, 1),
         keep_going=args.keep_going,
-        policies=parse_policies(args.policy),
-        pin=args.pin,
-        out=args.out,
     )
+    request = Request(plan, jobs=args.jobs, cluster=args.cluster, pin=args.pin, out=args.out)
     return hunt(request, as_json=args.json)
 
 

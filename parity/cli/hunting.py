@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import sys
@@ -22,10 +21,10 @@ from parity.fuzz import log
 from parity.fuzz.campaign import SHRUNK_AT_ONCE, Campaign, Plan, shrink_all
 from parity.fuzz.cluster import Cluster
 from parity.fuzz.crew import Alone, Crew, Processes
-from parity.fuzz.found import Found, found_path, keep
+from parity.fuzz.found import Found, keep
 from parity.fuzz.size import Size, size
 from parity.fuzz.tally import Tally, tally_of
-from parity.fuzz.unit import SERVE_SIZE, SIZE, Find, Reduced
+from parity.fuzz.unit import Find, Reduced
 from parity.fuzz.worker import Post
 from parity.oracle_side import find_pin, measure_oracle
 from parity.records.parse import records_digest
@@ -33,33 +32,23 @@ from parity.report.hunt import Hunted, Kept, hunt_object, hunt_text
 from parity.report.hunt_progress import HuntProgress
 from parity.report.progress import RunProgress
 from parity.root import project_root
-from parity.runfile import FOLDER, describe_machine, describe_tree
-from parity.scenario import Level
+from parity.runfile import FOLDER, describe_machine, describe_tree, shown, stamp
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A hunt as it was asked for. One of `seconds` and `scenarios` is given; `jobs` null: one a core."""
+    """A hunt as it was asked for, and who is to do it: `jobs` processes, null for one a core, or a cluster."""
 
-    level: Level
-    seed: int
-    seconds: float | None
-    scenarios: int | None
+    plan: Plan
     jobs: int | None
     cluster: str | None
-    shard: tuple[int, int]
-    keep_going: bool
-    policies: dict[str, str]
     pin: str | None
     out: Path | None
-
-    @property
-    def size(self) -> int:
-        return SERVE_SIZE if self.level == "serve" else SIZE
 
 
 def hunt(request: Request, *, as_json: bool) -> int:
     """Hunt, keep what is found, print. The exit code: 0 nothing new, 1 something, 2 a side failed or nothing was played."""
     began = time.monotonic()
+    plan = request.plan
     root = project_root()
     pin = find_pin(root, request.pin)
     measured = measure_oracle(root, pin)
@@ -72,16 +61,16 @@ def hunt(request: Request, *, as_json: bool) -> int:
         machine=describe_machine(),
         records=records_digest(root),
         model_runner=set_model_runner(),
-        level=request.level,
-        seed=request.seed,
-        size=request.size,
-        policies=request.policies,
-        shard=request.shard,
+        level=plan.level,
+        seed=plan.seed,
+        size=plan.size,
+        policies=plan.policies,
+        shard=plan.shard,
     )
-    folder = request.out or _new_folder(root, request)
-    post = Post(root, pin, measured, request.level, request.policies)
+    folder = request.out or root / FOLDER / "hunts" / f"{stamp()}-{plan.level}-{plan.seed}"
+    post = Post(root, pin, measured, plan.level, plan.policies)
     with closing(log.Writer(folder, header)) as writer, closing(_crew(post, request)) as crew:
-        hunted = _Hunt(request, root, header, writer, crew).run(began)
+        hunted = _Hunt(plan, root, header, writer, crew).run(began)
     _print(hunted, as_json=as_json)
     return int(_exit_code(hunted))
 
@@ -114,10 +103,8 @@ def merge(folders: Sequence[Path], *, as_json: bool) -> int:
 class _Hunt:
     """The hunt itself, and what of it must survive an interruption: each unit and each find is on the disk as it comes."""
 
-    def __init__(
-        self, request: Request, root: Path, header: log.Header, writer: log.Writer, crew: Crew
-    ) -> None:
-        self._request = request
+    def __init__(self, plan: Plan, root: Path, header: log.Header, writer: log.Writer, crew: Crew) -> None:
+        self._plan = plan
         self._root = root
         self._header = header
         self._writer = writer
@@ -126,19 +113,8 @@ class _Hunt:
         self._progress = HuntProgress()
 
     def run(self, began: float) -> Hunted:
-        request = self._request
-        plan = Plan(
-            level=request.level,
-            seed=request.seed,
-            size=request.size,
-            policies=request.policies,
-            shard=request.shard,
-            seconds=request.seconds,
-            scenarios=request.scenarios,
-            keep_going=request.keep_going,
-        )
         campaign = Campaign(
-            plan, self._crew, self._progress.hunted, lambda done: self._writer.put(log.UnitLine(done))
+            self._plan, self._crew, self._progress.hunted, lambda done: self._writer.put(log.UnitLine(done))
         )
         interrupted = False
         with self._progress:
@@ -161,13 +137,13 @@ class _Hunt:
             left=len(tally.finds()) - len(kept),
             wall=time.monotonic() - began,
             jobs=self._crew.jobs,
-            folder=_shown(self._root, self._writer.path.parent),
+            folder=shown(self._root, self._writer.path.parent),
             interrupted=interrupted,
         )
 
     def _shrink(self, tally: Tally) -> None:
         finds = sorted(tally.finds(), key=_first_told)
-        if not self._request.keep_going:
+        if not self._plan.keep_going:
             finds = finds[:SHRUNK_AT_ONCE]
         if not finds:
             return
@@ -199,8 +175,7 @@ def _kept(root: Path, header: log.Header, reduced: Reduced) -> Kept:
         seed=header.seed,
         attempts=reduced.attempts,
     )
-    keep(found, root)
-    return Kept(reduced, _shown(root, found_path(root, found.fingerprint)))
+    return Kept(reduced, shown(root, keep(found, root)))
 
 
 _SHARED = tuple(field for field in Find.__struct_fields__ if field != "document")
@@ -209,17 +184,8 @@ _SHARED = tuple(field for field in Find.__struct_fields__ if field != "document"
 def _crew(post: Post, request: Request) -> Crew:
     if request.cluster is not None:
         return Cluster(post, request.cluster)
-    jobs = request.jobs or (1 if request.level == "serve" else os.cpu_count() or 1)
+    jobs = request.jobs or (1 if request.plan.level == "serve" else os.cpu_count() or 1)
     return Alone(post, RunProgress()) if jobs == 1 else Processes(post, jobs)
-
-
-def _new_folder(root: Path, request: Request) -> Path:
-    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%f")
-    return root / FOLDER / "hunts" / f"{stamp}-{os.getpid()}-{request.level}-{request.seed}"
-
-
-def _shown(root: Path, path: Path) -> Path:
-    return path.relative_to(root) if path.is_relative_to(root) else path
 
 
 def _exit_code(hunted: Hunted) -> ExitCode:

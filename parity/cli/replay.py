@@ -66,6 +66,7 @@ def _files(root: Path, paths: list[Path], *, whole: bool) -> Files:
     from parity.errors import InconclusiveError, UsageError
     from parity.fuzz.found import FOLDER, kept, read_found
     from parity.fuzz.size import as_key
+    from parity.runfile import shown
 
     if whole == bool(paths):
         raise UsageError(
@@ -75,7 +76,7 @@ def _files(root: Path, paths: list[Path], *, whole: bool) -> Files:
         raise InconclusiveError(
             f"nothing is kept in {FOLDER}", hint="`parity fuzz` keeps what it finds there"
         )
-    files = [(_shown(root, path), read_found(path)) for path in (kept(root) if whole else paths)]
+    files = [(str(shown(root, path)), read_found(path)) for path in (kept(root) if whole else paths)]
     return sorted(
         files,
         key=lambda file: (
@@ -87,13 +88,10 @@ def _files(root: Path, paths: list[Path], *, whole: bool) -> Files:
 
 
 def _replays(live: Live, files: Files, progress: RunProgress) -> Iterator[Replay]:
+    from parity.fuzz.document import case_from
     from parity.fuzz.replaying import replay
 
     for name, found in files:
-        judged = live.look(found.scenario, found.policies).judged
+        judged = live.play(case_from(found.scenario), found.policies).judged
         progress.played()
         yield replay(name, found, judged, live.known(found.policies))
-
-
-def _shown(root: Path, path: Path) -> str:
-    return str(path.relative_to(root) if path.is_relative_to(root) else path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 from rich.console import Console
 
@@ -13,6 +12,7 @@ from parity.cli.output import until_the_reader_leaves
 from parity.report.progress import RunProgress, counted
 from parity.report.terminal import next_command, report
 from parity.report_json import run_object
+from parity.runfile import shown
 from parity.session import Run, run
 
 
@@ -86,22 +86,18 @@ def _time(done: Run) -> list[str]:
 def _foot(ask: Ask, done: Run) -> list[str]:
     lines = _time(done)
     if done.logs is not None:
-        lines.append(f"server logs: {_shown(ask, done.logs)}")
+        lines.append(f"server logs: {shown(ask.root, done.logs)}")
     if ask.depth == "quick":
         lines.append("quick run: levels plan and schedule only; `make parity` plays all three")
     if ask.chosen:
         lines.append(
             "partial run: only the chosen scenarios, and only the records that name or cover them, were judged"
         )
-    shown = _shown(ask, done.path)
-    lines.append(f"run file: {shown}")
-    command = next_command(done.outcome, str(shown))
+    file = shown(ask.root, done.path)
+    lines.append(f"run file: {file}")
+    command = next_command(done.outcome, str(file))
     if command and done.server is not None and command.startswith("parity record new"):
         command = None  # records are about the engine
     if command:
         lines.append(f"next: {command}")
     return lines
-
-
-def _shown(ask: Ask, path: Path) -> Path:
-    return path.relative_to(ask.root) if path.is_relative_to(ask.root) else path

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parity.detection.material import Say
-from parity.document import Fault
 from parity.engine_side import EngineSide
 from parity.errors import InconclusiveError
 from parity.fuzz import behaviours
-from parity.fuzz.behind import undone
+from parity.fuzz.behind import looked_behind
 from parity.fuzz.document import Document, case_from
 from parity.fuzz.examine import Examined, Examiner, trouble_of
 from parity.fuzz.search import Search
@@ -120,14 +119,7 @@ class Hunt:
             if finding.fingerprint not in known:
                 new.add(finding.fingerprint)
             elif finding.attribution != "mirrored" and depth > 0:
-                rest = undone(document, finding, seen)
-                if rest is not None:
-                    new |= self._again(rest, known, depth - 1)
+                left = looked_behind(document, finding, seen, self._examiner.look)
+                if left is not None:
+                    new |= self._new(*left, known, depth - 1)
         return new
-
-    def _again(self, rest: Document, known: frozenset[str], depth: int) -> set[str]:
-        try:
-            seen = self._examiner.look(rest)
-        except Fault:  # the rest asks for what no scenario may ask for
-            return set()
-        return self._new(rest, seen, known, depth)

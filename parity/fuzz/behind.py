@@ -14,10 +14,11 @@ What is undone may show the known difference again, elsewhere; it is undone agai
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from parity.diff import Key, split
+from parity.document import Fault
 from parity.finding import Finding
 from parity.fuzz.document import Document
 from parity.fuzz.drawing.serve_fields import GROUPS, REFUSED_KEYS
@@ -25,6 +26,19 @@ from parity.fuzz.examine import Examined
 from parity.observation import Observation, PlanOk, Schedule, Step
 
 DEPTH = 3
+
+
+def looked_behind(
+    document: Document, finding: Finding, seen: Examined, look: Callable[[Document], Examined]
+) -> tuple[Document, Examined] | None:
+    """What is left with this difference undone, and its play; null where it cannot be undone, or the rest be no scenario."""
+    rest = undone(document, finding, seen)
+    if rest is None:
+        return None
+    try:
+        return rest, look(rest)
+    except Fault:
+        return None
 
 
 def undone(document: Document, finding: Finding, seen: Examined) -> Document | None:

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from parity.errors import InconclusiveError, ParityError, UsageError
-from parity.fuzz.crew import Failed
+from parity.errors import InconclusiveError, UsageError
+from parity.fuzz.crew import Failed, answer, passed_on
 from parity.fuzz.unit import Done, Find, Reduced, Unit
 from parity.fuzz.worker import Post, Worker
 from parity.oracle_side import measure_oracle
@@ -67,21 +67,7 @@ class Cluster:
 
     def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         task = self._client.submit(work, self._post, self._commit, *arguments, pure=False)
-        outer: Future[Any] = Future()
-
-        def pass_on(done: Any) -> None:
-            try:
-                result = done.result()
-            except Exception as error:  # noqa: BLE001 - whatever a worker raised belongs to whoever waits
-                outer.set_exception(_understood(error))
-                return
-            if isinstance(result, Failed):
-                outer.set_exception(result.error())
-            else:
-                outer.set_result(result)
-
-        task.add_done_callback(pass_on)
-        return outer
+        return passed_on(task, _understood)
 
 
 def _understood(error: Exception) -> Exception:
@@ -114,16 +100,10 @@ def _here(post: Post, commit: str | None) -> Worker:
 
 
 def _do(post: Post, commit: str | None, unit: Unit) -> Done | Failed:
-    try:
-        return _here(post, commit).do(unit)
-    except ParityError as error:
-        return Failed(error)
+    return answer(lambda: _here(post, commit).do(unit))
 
 
 def _shrink(
     post: Post, commit: str | None, find: Find, attempts: int, seconds: float | None
 ) -> Reduced | Failed:
-    try:
-        return _here(post, commit).shrink(find, attempts, seconds)
-    except ParityError as error:
-        return Failed(error)
+    return answer(lambda: _here(post, commit).shrink(find, attempts, seconds))

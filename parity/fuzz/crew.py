@@ -88,7 +88,7 @@ class Processes:
 
     def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         try:
-            return _told(self._pool.submit(work, *arguments))
+            return passed_on(self._pool.submit(work, *arguments), _understood)
         except BrokenProcessPool:
             self._deaths += 1
             if self._deaths > MAX_DEATHS:
@@ -97,7 +97,7 @@ class Processes:
                 ) from None
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = self._open()
-            return _told(self._pool.submit(work, *arguments))
+            return passed_on(self._pool.submit(work, *arguments), _understood)
 
 
 def _now(work: Callable[[], T]) -> Future[T]:
@@ -109,26 +109,27 @@ def _now(work: Callable[[], T]) -> Future[T]:
     return future
 
 
-def _told(inner: Future[Any]) -> Future[Any]:
-    """The same future, where a process's death and an error that came as a text have types of their own."""
+def passed_on(inner: Any, understood: Callable[[Exception], Exception]) -> Future[Any]:
+    """The same future, where an error that came as a value is raised, and any other one is as `understood` has it."""
     outer: Future[Any] = Future()
 
-    def pass_on(done: Future[Any]) -> None:
-        if done.cancelled():
-            outer.cancel()
+    def pass_on(done: Any) -> None:
+        try:
+            result = done.result()
+        except Exception as error:  # noqa: BLE001 - whatever was raised belongs to whoever waits
+            outer.set_exception(understood(error))
             return
-        error = done.exception()
-        if isinstance(error, BrokenProcessPool):
-            outer.set_exception(LostWorker())
-        elif error is not None:
-            outer.set_exception(error)
-        elif isinstance(done.result(), Failed):
-            outer.set_exception(done.result().error())
+        if isinstance(result, Failed):
+            outer.set_exception(result.error())
         else:
-            outer.set_result(done.result())
+            outer.set_result(result)
 
     inner.add_done_callback(pass_on)
     return outer
+
+
+def _understood(error: Exception) -> Exception:
+    return LostWorker() if isinstance(error, BrokenProcessPool) else error
 
 
 class Failed:
@@ -144,6 +145,14 @@ class Failed:
             return self._kind(self._message, hint=self._hint)
         except TypeError:  # an error of a file, whose message says already which
             return InconclusiveError(self._message, hint=self._hint)
+
+
+def answer(work: Callable[[], T]) -> T | Failed:
+    """What the work gives, or its ParityError as a value."""
+    try:
+        return work()
+    except ParityError as error:
+        return Failed(error)
 
 
 _post: Post | None = None
@@ -177,14 +186,8 @@ def _here() -> Worker:
 
 
 def _do(unit: Unit) -> Done | Failed:
-    try:
-        return _here().do(unit)
-    except ParityError as error:
-        return Failed(error)
+    return answer(lambda: _here().do(unit))
 
 
 def _shrink(find: Find, attempts: int, seconds: float | None) -> Reduced | Failed:
-    try:
-        return _here().shrink(find, attempts, seconds)
-    except ParityError as error:
-        return Failed(error)
+    return answer(lambda: _here().shrink(find, attempts, seconds))

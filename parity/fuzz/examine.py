@@ -54,7 +54,10 @@ class Examiner:
 
     def look(self, document: Document, name: str = "case") -> Examined:
         """The findings of one document, and what they were found in. Raises Fault for a document that is no scenario."""
-        case = case_from(document, name)
+        return self.play(case_from(document, name))
+
+    def play(self, case: Case) -> Examined:
+        """The same of a case that is made already."""
         began = time.perf_counter()
         oracle, subject = play_case(case, self._oracle, self._subject, times=1)
         self.waited += time.perf_counter() - began

@@ -15,7 +15,7 @@ import msgspec
 from engine.policies import PolicyError, resolve
 from parity import wholefile
 from parity.decode import decode, plain
-from parity.document import MAX_INTEGER, Fault, Keys, Mapping, Node, Scalar, dotted, line_at, parse
+from parity.document import MAX_INTEGER, Fault, Keys, Mapping, Node, Scalar, parse
 from parity.errors import RunFileError, ScenarioError
 from parity.finding import Attribution, Judged
 from parity.form import ScenarioForm
@@ -24,6 +24,7 @@ from parity.fuzz.examine import finding_of
 from parity.fuzz.size import size
 from parity.fuzz.text import dump, flow, laid
 from parity.levels import PROPERTIES
+from parity.loader import fault_in
 from parity.scenario import Json
 from parity.serve_form import ServeForm
 
@@ -130,14 +131,6 @@ def document_of(node: Node, keys: Keys = ()) -> Document:
     except Fault as fault:
         raise Fault(fault.message, (*keys, *fault.keys), hint=fault.hint) from None
     return document
-
-
-def fault_in(path: str, tree: Mapping | None, fault: Fault) -> ScenarioError:
-    """The fault as an error of that file: one line that names the line and the key."""
-    place = dotted(fault.keys)
-    message = f"{place}: {fault.message}" if place else fault.message
-    line = fault.line if fault.line is not None or tree is None else line_at(tree, fault.keys)
-    return ScenarioError(path, message.replace("\n", " "), line=line, hint=fault.hint)
 
 
 def read_found(path: Path) -> Found:

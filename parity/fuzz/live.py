@@ -12,6 +12,7 @@ from parity.fuzz.known import Known, known_from
 from parity.oracle_side import find_pin, measure_oracle
 from parity.records.parse import load_records
 from parity.report.progress import RunProgress
+from parity.scenario import Case
 from parity.sides import Sides
 
 Asked = tuple[
@@ -37,10 +38,10 @@ class Live:
             self._sides.close()
             raise
 
-    def look(self, document: Document, policies: Mapping[str, str]) -> Examined:
-        """One play of both sides, judged. Raises Fault for a document that is no scenario."""
-        oracle, subject = self._sides.pair(case_from(document), policies)
-        return Examiner(oracle, subject, mirrors=not policies).look(document)
+    def play(self, case: Case, policies: Mapping[str, str]) -> Examined:
+        """One play of both sides, judged."""
+        oracle, subject = self._sides.pair(case, policies)
+        return Examiner(oracle, subject, mirrors=not policies).play(case)
 
     def known(self, policies: Mapping[str, str]) -> Known:
         """What accepted records decide of findings under these choices."""

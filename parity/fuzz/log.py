@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from parity import wholefile
 from parity.errors import RunFileError, UsageError
 from parity.fuzz.unit import Done, Reduced
 from parity.runlog import Pin
@@ -38,18 +39,12 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     shard: tuple[int, int]
 
     @property
-    def question(self) -> tuple[object, ...]:
-        """What hunts must share to be parts of one: everything but the machine and the shard."""
-        return (
-            self.pin,
-            self.commit,
-            self.dirty,
-            self.records,
-            self.level,
-            self.seed,
-            self.size,
-            self.policies,
-        )
+    def question(self) -> dict[str, object]:
+        """What hunts must share to be parts of one."""
+        return {field: getattr(self, field) for field in self.__struct_fields__ if field not in _OF_A_PART}
+
+
+_OF_A_PART = ("format", "machine", "model_runner", "shard")
 
 
 class UnitLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="unit"):
@@ -90,10 +85,8 @@ class Writer:
         self.put(header)
 
     def put(self, line: Line) -> None:
-        left = memoryview(msgspec.json.encode(line) + b"\n")
         try:
-            while left:
-                left = left[self._file.write(left) :]
+            wholefile.put(self._file, msgspec.json.encode(line) + b"\n")
         except OSError as error:
             raise _cannot(self.path, error) from None
 
@@ -134,11 +127,9 @@ def check_parts(logs: Sequence[Log], names: Sequence[str]) -> None:
 
 
 def _why(first: Header, other: Header) -> str:
-    for field in Header.__struct_fields__:
-        left, right = getattr(first, field), getattr(other, field)
-        if left != right and field not in ("machine", "shard", "model_runner", "format"):
-            return f"its {field} is {right}, and not {left}"
-    raise AssertionError("the headers ask the same")
+    ours, theirs = first.question, other.question
+    field = next(field for field in ours if ours[field] != theirs[field])
+    return f"its {field} is {theirs[field]}, and not {ours[field]}"
 
 
 def _decode(path: Path, number: int, row: bytes) -> Line:

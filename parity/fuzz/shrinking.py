@@ -11,6 +11,7 @@ from parity.fuzz.document import Document, case_from
 from parity.fuzz.examine import Examined, trouble_of
 from parity.fuzz.found import Found, again
 from parity.fuzz.live import Live
+from parity.fuzz.showing import Showing
 from parity.fuzz.shrink import Shrunk, shrink
 from parity.fuzz.source import Given
 
@@ -34,7 +35,7 @@ class Shrinking:
     def __init__(self, live: Live, source: Given, fingerprint: str | None) -> None:
         self._live = live
         self._source = source
-        first = self._look(source.document)
+        first = live.play(case_from(source.document), source.policies)
         wanted = fingerprint or _wanted(source) or _uncovered(live, source, first)
         if not first.shows(wanted):
             shown = " and ".join(_shown(first.judged)) or "nothing"
@@ -42,8 +43,7 @@ class Shrinking:
                 f"{source.name} does not show {wanted}: it shows {shown}",
                 hint="name what it shows with --fingerprint, or take it as fixed",
             )
-        self._fingerprint = wanted
-        self._shown: dict[str, Judged | None] = {first.case.hash: first.judged}
+        self._showing = Showing(wanted, first, lambda case: live.play(case, source.policies))
         self._best: tuple[Document, int] = (source.document, 0)
 
     def run(self, attempts: int, seconds: float | None, progress: Progress) -> Result:
@@ -55,28 +55,15 @@ class Shrinking:
             progress(best, tried)
 
         try:
-            shrunk = shrink(before, self._keeps, attempts=attempts, seconds=seconds, progress=watch)
+            shrunk = shrink(before, self._showing.keeps, attempts=attempts, seconds=seconds, progress=watch)
         except KeyboardInterrupt:
             shrunk = Shrunk(*self._best, "interrupted")
         return Result(self._found(shrunk), shrunk, before)
 
-    def _keeps(self, document: Document) -> bool:
-        """Documents that ask the same are played once."""
-        asked = case_from(document).hash
-        if asked not in self._shown:
-            examined = self._look(document)
-            self._shown[asked] = examined.judged if examined.shows(self._fingerprint) else None
-        return self._shown[asked] is not None
-
-    def _look(self, document: Document) -> Examined:
-        return self._live.look(document, self._source.policies)
-
     def _found(self, shrunk: Shrunk) -> Found:
-        judged = self._shown[case_from(shrunk.document).hash]
-        assert judged is not None, "the smallest document is one that was kept"
         source = self._source.found
         blank = Found(
-            fingerprint=self._fingerprint,
+            fingerprint=self._showing.fingerprint,
             shape="",
             attribution=None,
             property=None,
@@ -90,7 +77,7 @@ class Shrinking:
         if source is not None:
             blank = msgspec.structs.replace(blank, seed=source.seed, unit=source.unit, ordinal=source.ordinal)
         before = 0 if source is None or source.attempts is None else source.attempts
-        return again(blank, judged, shrunk.document, before + shrunk.attempts)
+        return again(blank, self._showing.judged(shrunk.document), shrunk.document, before + shrunk.attempts)
 
 
 def _wanted(source: Given) -> str | None:

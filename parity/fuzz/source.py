@@ -12,8 +12,8 @@ from parity.document import Fault, Mapping, parse
 from parity.errors import RunFileError, ScenarioError, UsageError
 from parity.finding import Decided
 from parity.fuzz.document import Document, case_from
-from parity.fuzz.found import Found, document_of, fault_in, is_found, parse_found
-from parity.loader import load_file
+from parity.fuzz.found import Found, document_of, is_found, parse_found
+from parity.loader import fault_in, load_file
 from parity.runlog import read_run
 from parity.suite import scenario_files
 from parity.sweep import expand

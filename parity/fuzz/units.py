@@ -11,10 +11,9 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from parity.document import Fault
 from parity.finding import Finding
 from parity.fuzz import behaviours
-from parity.fuzz.behind import DEPTH, is_explained, undone
+from parity.fuzz.behind import DEPTH, is_explained, looked_behind
 from parity.fuzz.document import Document
 from parity.fuzz.drawing import SERVERS
 from parity.fuzz.examine import Examined, Examiner, trouble_of
@@ -124,17 +123,12 @@ class _Gathering:
         """What the known difference may hide: under a policy at the pin's own choice, else with it undone."""
         if self._bench.pinned is not None and examiner is self._bench.examiner:
             examiner, known = self._bench.pinned
-            rest: Document | None = document
+            left: tuple[Document, Examined] | None = document, examiner.look(document)
         else:
-            rest = undone(document, finding, seen)
-        if rest is None:
-            return
-        try:
-            again = examiner.look(rest)
-        except Fault:  # without the one request the rest asks for what no scenario may ask for
-            return
-        self._behind[record] += 1
-        self._judge(rest, again, examiner, known, depth - 1)
+            left = looked_behind(document, finding, seen, examiner.look)
+        if left is not None:
+            self._behind[record] += 1
+            self._judge(*left, examiner, known, depth - 1)
 
     def _confirm(self, document: Document, finding: Finding, seen: Examined, examiner: Examiner) -> None:
         """A new finding must show twice; one that does not is a side that disagrees with itself."""

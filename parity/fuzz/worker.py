@@ -14,6 +14,7 @@ from parity.fuzz.document import case_from
 from parity.fuzz.examine import Examiner, finding_of
 from parity.fuzz.known import Known, known_from
 from parity.fuzz.samples import samples
+from parity.fuzz.showing import Showing
 from parity.fuzz.shrink import shrink
 from parity.fuzz.unit import Done, Find, Reduced, Unit
 from parity.fuzz.units import Bench, do
@@ -31,7 +32,6 @@ class Post(msgspec.Struct, frozen=True):
     measured: Measured
     level: Level
     policies: dict[str, str]
-    launcher: Path | None = None
 
 
 class Worker:
@@ -42,7 +42,7 @@ class Worker:
 
     def __init__(self, post: Post, progress: RunProgress) -> None:
         self._post = post
-        ask = Ask(root=post.root, policies=post.policies, launcher=post.launcher)
+        ask = Ask(root=post.root, policies=post.policies)
         self._sides = Sides(ask, post.pin, post.measured, progress)
         cases = [case_from(document) for document in samples(post.level)]
         choices: list[dict[str, str]] = [post.policies, {}] if post.policies else [{}]
@@ -65,15 +65,12 @@ class Worker:
     def shrink(self, find: Find, attempts: int, seconds: float | None) -> Reduced:
         """The find with the smallest scenario that still shows it; one that no longer shows at all comes back as it was."""
         examiner = self._examiner(find.policies)
-        if not examiner.look(find.document).shows(find.fingerprint):
+        first = examiner.look(find.document)
+        if not first.shows(find.fingerprint):
             return Reduced(find, 1, "it does not show again")
-        shrunk = shrink(
-            find.document,
-            lambda document: examiner.look(document).shows(find.fingerprint),
-            attempts=attempts,
-            seconds=seconds,
-        )
-        seen = finding_of(examiner.look(shrunk.document).judged, find.fingerprint)
+        showing = Showing(find.fingerprint, first, examiner.play)
+        shrunk = shrink(find.document, showing.keeps, attempts=attempts, seconds=seconds)
+        seen = finding_of(showing.judged(shrunk.document), find.fingerprint)
         found = msgspec.structs.replace(find, document=shrunk.document)
         if seen is not None:
             found = msgspec.structs.replace(found, at=seen.at, oracle=seen.oracle, subject=seen.subject)

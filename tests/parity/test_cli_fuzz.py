@@ -25,7 +25,6 @@ def out_of_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def placed(_root: Path, fingerprint: str) -> Path:
         return tmp_path / "found" / f"{fingerprint[3:]}.yaml"
 
-    monkeypatch.setattr("parity.cli.hunting.found_path", placed)
     monkeypatch.setattr("parity.fuzz.found.found_path", placed)
     return tmp_path
 

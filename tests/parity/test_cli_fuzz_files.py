@@ -84,16 +84,16 @@ def test_shrink_goes_on_with_a_found_file(small: Path, capsys: pytest.CaptureFix
 def test_ctrl_c_prints_the_smallest_so_far(
     faulty: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    looks = []
-    look = Live.look
+    plays = []
+    play = Live.play
 
     def interrupted(self: Live, *values: Any) -> Any:
-        looks.append(values)
-        if len(looks) == 12:
+        plays.append(values)
+        if len(plays) == 12:
             signal.raise_signal(signal.SIGINT)
-        return look(self, *values)
+        return play(self, *values)
 
-    monkeypatch.setattr(Live, "look", interrupted)
+    monkeypatch.setattr(Live, "play", interrupted)
 
     code = run("shrink", str(faulty))
 
