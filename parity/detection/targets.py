@@ -27,10 +27,17 @@ _ENGINE = (
     "tests/engine/test_random_timelines.py",
     "tests/parity/test_scenarios.py",
 )
-_JUDGE = ("tests/parity/test_edges_of_judging.py", "tests/parity/test_judge.py", "tests/records")
+_JUDGE = (
+    "tests/parity/test_edges_of_judging.py",
+    "tests/parity/test_edges_of_records.py",
+    "tests/parity/test_judge.py",
+    "tests/records",
+)
 _ORACLE = (
     "tests/oracle/test_driver_schedule.py",
     "tests/oracle/test_driver_plan.py",
+    "tests/oracle/test_native.py",
+    "tests/oracle/test_fidelity.py",
     "tests/parity/test_titles.py",
 )
 _SERVED = (
@@ -83,14 +90,14 @@ TARGETS: tuple[Target, ...] = (
     _driver("timeline", 14, "edges_of_timelines", "driver", "aborts"),
     _driver("integrity", 7, "integrity"),
     _upstream("schedule", 14, "schedule"),
-    _upstream("door", 8, "schedule", "plan"),
+    _upstream("door", 8, "edges", "schedule", "plan"),
     _upstream("plan", 4, "plan"),
-    _upstream("state", 5, "state", "schedule"),
+    _upstream("state", 5, "readings", "schedule"),
     _upstream("ending", 6, "ending"),
-    _upstream("config", 7, "plan"),
+    _upstream("config", 7, "readings", "plan"),
     _upstream("kinds", 5, "kinds"),
-    _upstream("capture", 4, "plan"),
-    _upstream("protocol", 5, "protocol"),
+    _upstream("capture", 4, "readings", "plan"),
+    _upstream("protocol", 5, "edges", "protocol"),
     _harness("decode", 8, "loader", "loader_serve"),
     _harness("observation", 4, "schemas", "numerics"),
     _harness("diff", 10, "diff", "numerics", "ties"),
