@@ -49,19 +49,28 @@ def measure_oracle(root: Path, pin: Pin) -> Measured:
 
 
 class Way(msgspec.Struct, frozen=True):
-    """How the driver plays (docs/protocol.md): through which door of upstream's, and whether its steps carry native output."""
+    """How the driver plays (docs/protocol.md): through which door of upstream's, and whether its steps carry native output.
+
+    `scheduler` is a class in the place of upstream's own, found on `path` too: then it is a subject that plays.
+    """
 
     door: Literal["scheduler", "core"] = "scheduler"
     debug: bool = False
+    scheduler: str | None = None
+    path: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
+        if self.scheduler is not None:
+            return self.scheduler
         return "oracle" if self.door == "scheduler" else f"oracle's {self.door}"
 
     @property
     def options(self) -> list[str]:
         door = [] if self.door == "scheduler" else ["--door", self.door]
-        return [*door, *(["--debug"] if self.debug else [])]
+        chosen = [] if self.scheduler is None else ["--scheduler-cls", self.scheduler]
+        chosen += [part for folder in self.path for part in ("--path", folder)]
+        return [*door, *(["--debug"] if self.debug else []), *chosen]
 
 
 def start_oracle(root: Path, pin: Pin, limits: Limits | None = None, way: Way | None = None) -> ProcessSide:

@@ -23,8 +23,9 @@ import msgspec
 
 from parity.errors import OracleError
 from parity.observation import decode
-from parity.scenario import Scenario
+from parity.scenario import Level, Scenario
 from parity.side import Play
+from parity.subjects.lens import Lens
 
 STDERR_TAIL = 12  # lines kept for the message of a failure
 STOP_SECONDS = 5.0
@@ -40,15 +41,17 @@ class _Refused(Exception):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How long to wait, in seconds: for the first hello (imports included), and between two lines."""
+    """How long to wait, in seconds: for the first hello (imports included), between two lines, and for a scenario."""
 
     hello: float = 180.0
     line: float = 60.0
+    scenario: float = 600.0
 
 
 class ProcessSide:
     """Runs `command` in `folder` and plays scenarios on it. With `keep_native` a play has the steps' native output.
 
+    `lenses` tell, by level, which fields its answers may lack; `mend` is the next step for a process that does not start.
     Raises OracleError when the process cannot be started or does not answer `hello` properly.
     """
 
@@ -60,6 +63,8 @@ class ProcessSide:
         environment: Mapping[str, str],
         limits: Limits | None = None,
         keep_native: bool = False,
+        lenses: Mapping[Level, Lens] | None = None,
+        mend: str = "run `parity oracle verify`",
     ) -> None:
         self._name = name
         self._keep_native = keep_native
@@ -67,6 +72,8 @@ class ProcessSide:
         self._folder = folder
         self._environment = dict(environment)
         self._limits = limits or Limits()
+        self._lenses = dict(lenses or {})
+        self._mend = mend
         self._restarts_left = 1
         self._seq = 0
         self._scenario: Scenario | None = None
@@ -86,9 +93,7 @@ class ProcessSide:
                 self._hello = self._handshake()
             except (_Broken, _Refused) as error:
                 self._kill()
-                raise OracleError(
-                    f"{self._name} did not start: {error}", hint="run `parity oracle verify`"
-                ) from None
+                raise OracleError(f"{self._name} did not start: {error}", hint=self._mend) from None
         return self._hello
 
     def begin(self, scenario: Scenario) -> None:
@@ -125,6 +130,10 @@ class ProcessSide:
         except _Broken as error:
             self._kill()
             return _failure(f"{error} (also after a restart; before it: {first})", steps)
+
+    def lost(self) -> str | None:
+        """What the process did after its last scenario, unasked; null where nothing."""
+        return None
 
     def close(self) -> None:
         if self._process is None:
@@ -228,11 +237,11 @@ class ProcessSide:
         return hello
 
     def _collect(self, scenario: Scenario, steps: list[dict[str, Any]]) -> Play:
-        deadline = time.monotonic() + self._limits.line * 10
+        deadline = time.monotonic() + self._limits.scenario
         native: list[Any] = []
         while True:
             if time.monotonic() > deadline:
-                raise _Broken(f"the scenario took longer than {self._limits.line * 10:g} s")
+                raise _Broken(f"the scenario took longer than {self._limits.scenario:g} s")
             message = self._receive(self._limits.line)
             if "step" in message:
                 steps.append(message["step"])
@@ -244,6 +253,8 @@ class ProcessSide:
             raw = message["end"]
             if scenario.level == "schedule" and isinstance(raw, dict):
                 raw = {**raw, "steps": steps}
+            if scenario.level in self._lenses:
+                raw = self._lenses[scenario.level].complete(raw)
             try:
                 observation = decode(scenario.level, raw)
             except msgspec.ValidationError as error:

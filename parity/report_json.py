@@ -10,7 +10,7 @@ import msgspec
 from parity.finding import Decided, Outcome, ScenarioResult
 from parity.observation import Observation, plain
 from parity.outcomes import difference_of
-from parity.runlog import Launched, Pin, Seconds
+from parity.runlog import Held, Pin, Seconds
 from parity.scenario import Json
 from parity.serve.side import Times
 
@@ -18,11 +18,12 @@ from parity.serve.side import Times
 def run_object(
     outcome: Outcome,
     *,
-    pin: Pin,
+    pin: Pin | None,
     partial: bool,
     seconds: Seconds,
     servers: Mapping[str, Times],
-    server: Launched | None,
+    subject: Held,
+    against: Held | None,
 ) -> dict[str, Any]:
     """What `parity run --json` and `parity check --json` print."""
     return {
@@ -31,8 +32,10 @@ def run_object(
         "counts": dict(outcome.counts),
         "seconds": msgspec.to_builtins(seconds),
         "servers": msgspec.to_builtins(servers),
-        "server": msgspec.to_builtins(server),
-        "scenarios": [_scenario(result) for result in outcome.scenarios],
+        "subject": msgspec.to_builtins(subject),
+        "against": msgspec.to_builtins(against),
+        "scenarios": [_scenario(result, subject.profile) for result in outcome.scenarios],
+        "not_compared": msgspec.to_builtins(outcome.not_compared),
         "records": [{"id": record.id, "verdict": record.verdict.value} for record in outcome.records],
     }
 
@@ -51,13 +54,16 @@ def show_object(
     return shown if native is None else {**shown, "native": list(native)}
 
 
-def _scenario(result: ScenarioResult) -> dict[str, Any]:
+def _scenario(result: ScenarioResult, profile: str) -> dict[str, Any]:
     return {
         "id": result.id,
         "level": result.level,
         "verdict": result.verdict.value,
         "findings": [_finding(item) for item in result.decided],
         "ties": msgspec.to_builtins(result.ties),
+        "profile": profile,
+        "unobserved": result.unobserved,
+        "ahead": result.is_ahead,
     }
 
 

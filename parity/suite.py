@@ -14,6 +14,9 @@ from parity.loader import load_file
 from parity.scenario import Case
 
 FOLDER = "parity/scenarios"
+VERSION = (
+    "0.1"  # of the suite: what a subject's `suite` is held against; scenarios that are added say `since`
+)
 
 
 def load_suite(root: Path) -> list[Case]:
@@ -24,6 +27,15 @@ def load_suite(root: Path) -> list[Case]:
         if before.id == case.id:
             raise ScenarioError(case.path, f"the id {case.id!r} is also in {before.path}")
     return cases
+
+
+def is_newer(case: Case, suite: str) -> bool:
+    """Whether a case came after that version of the suite."""
+    return _number(case.since) > _number(suite)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def scenario_files(root: Path) -> list[Path]:

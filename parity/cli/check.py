@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from parity.cli.options import Commands, add_json, add_pin, add_policy, positive, verb
-from parity.cli.run import add_out, add_server
+from parity.cli.run import add_out, add_subject
 
 REPEAT = 2  # the least that shows a side which disagrees with itself
 
@@ -34,7 +34,7 @@ def register(commands: Commands) -> None:
         action="store_true",
         help="also what is left out for its length; scripts twice, and more plays of what has several outcomes",
     )
-    add_server(parser)
+    add_subject(parser)
     add_out(parser)
     add_policy(parser)
     add_pin(parser)
@@ -53,7 +53,8 @@ def execute(args: argparse.Namespace) -> int:
         repeat=args.repeat,
         serve_repeat=REPEAT if args.full else 1,
         depth="quick" if args.quick else "full" if args.full else "usual",
-        launcher=args.server,
+        subject=args.subject,
+        against=args.against,
         out=args.out,
     )
     return play_and_report(ask, as_json=args.json)

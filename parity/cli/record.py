@@ -220,10 +220,10 @@ def _measured(args: argparse.Namespace) -> Measured:
     if not (mark and run and scenario):
         raise UsageError(f"--from {args.source!r} is not RUNFILE#SCENARIO")
     read = read_run(Path(run))
-    if read.header.server is not None:
+    if read.header.against is not None:
         raise UsageError(
-            f"{run} held the server {read.header.server.name} against upstream; records are about the engine",
-            hint="run the scenario again without --server",
+            f"{run} held two subjects against each other; records are about one subject and upstream",
+            hint="run the scenario again without --against",
         )
     return choose(read.header, read.scenario(scenario), args.finding)
 

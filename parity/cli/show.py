@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.cli.options import Commands, add_json, add_pin, add_policy, verb
-from parity.cli.run import add_server
+from parity.cli.run import add_subject
 
 if TYPE_CHECKING:
     from parity.observation import Observation
@@ -39,7 +39,7 @@ def register(commands: Commands) -> None:
         action="store_true",
         help="also print upstream's native output of each step, field by field (the empty ones with --json only)",
     )
-    add_server(parser)
+    add_subject(parser)
     add_policy(parser)
     add_pin(parser)
     add_json(parser)
@@ -55,8 +55,8 @@ def execute(args: argparse.Namespace) -> int:
     from parity.report.side_by_side import native_lines, table
     from parity.report_json import show_object
 
-    if args.run and args.server:
-        raise UsageError("--run plays nothing, so --server has no part in it", hint="leave one of them out")
+    if args.run and (args.subject or args.against):
+        raise UsageError("--run plays nothing, so --subject has no part in it", hint="leave one of them out")
     if args.run and args.debug:
         raise UsageError("--run plays nothing, so there is no native output", hint="leave one of them out")
     left, right, native = _recorded(args) if args.run else _played(args)
@@ -87,10 +87,12 @@ def _recorded(args: argparse.Namespace) -> Shown:
     from parity.errors import InconclusiveError
     from parity.runlog import observations, read_run
 
-    line = read_run(args.run).scenario(args.scenario)
+    read = read_run(args.run)
+    line = read.scenario(args.scenario)
     if line.oracle.failure or line.subject.failure:
         raise InconclusiveError(line.detail or "a side failed in that run")
-    return observations(line, "oracle")[0], observations(line, "subject")[0], None
+    header = read.header
+    return observations(header, line, "oracle")[0], observations(header, line, "subject")[0], None
 
 
 def _played(args: argparse.Namespace) -> Shown:
@@ -117,7 +119,8 @@ def _played(args: argparse.Namespace) -> Shown:
         args.pin,
         (cases[0].id,),
         policies=parse_policies(args.policy),
-        launcher=args.server,
+        subject=args.subject,
+        against=args.against,
         debug=args.debug,
     )
     left, right = play_one(ask, cases[0], RunProgress())

@@ -61,10 +61,8 @@ def documents(path: Path, root: Path) -> Iterator[tuple[str, Document]]:
 def _of_run(root: Path, run: Path, name: str, policies: dict[str, str]) -> Given:
     read = read_run(run)
     line = read.scenario(name)
-    if read.header.server is not None:
-        raise UsageError(
-            f"{run} held the server {read.header.server.name} against upstream, and not the engine"
-        )
+    if not read.header.is_of_engine:
+        raise UsageError(f"{run} held {read.header.subject.name} against upstream, and not the engine")
     if policies and policies != read.header.policies:
         raise UsageError(f"{run} was made under its own policies", hint="leave --policy out")
     for path in scenario_files(root):

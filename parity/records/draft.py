@@ -134,6 +134,7 @@ def draft(measured: Measured, *, by: str, today: datetime.date, root: Path, upst
             hint="take it from a run without --policy",
         )
     is_default = policy is None
+    assert measured.header.pin is not None, "a record speaks of upstream at a pin"
     return Front(
         title=_title(finding),
         state="proposed",

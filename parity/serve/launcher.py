@@ -1,8 +1,8 @@
 """How a server is started, as data: a TOML file with its command, its environment, when it is ready, and its flags.
 
 So that anyone's server can stand on either side: `launchers/vllm.toml` and `launchers/nullblock.toml` are the two that
-come with the project, and a third one needs no code. A flag is a list of arguments in which `{}` stands for the value,
-or a table from a value to such a list, `*` being any other value. A null value gives no argument.
+come with the project, and a third one needs no code. A flag is a list of arguments in which `{}` stands for the value, a flag's
+name alone (the value follows it), or a table from a value to such a list, `*` being any other value. A null value gives no argument.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VALUE = "{}"
 DEFAULTS = config_defaults(ServerConfigForm)
 
 Arguments = list[str]
-Flag = Arguments | dict[str, Arguments]
+Flag = str | Arguments | dict[str, Arguments]
 
 
 class Ready(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,7 +123,7 @@ def _texts(launcher: Launcher) -> Iterator[tuple[str, Iterable[str]]]:
     yield "policy", launcher.policy or ()
     yield "environment", [*launcher.environment, *launcher.environment.values()]
     for key, flag in launcher.flags.items():
-        lists = flag.values() if isinstance(flag, dict) else [flag]
+        lists = flag.values() if isinstance(flag, dict) else [[flag] if isinstance(flag, str) else flag]
         yield f"flags: {key}", [text for arguments in lists for text in arguments]
 
 
@@ -165,6 +165,8 @@ def _filled(part: str, given: dict[str, str]) -> str:
 def _flag(launcher: Launcher, key: str, value: Any) -> Iterable[str]:
     flag = launcher.flags.get(key)
     text = _text(value)
+    if isinstance(flag, str):
+        return [flag, text]
     if isinstance(flag, dict):
         flag = flag.get(text, flag.get(OTHERWISE))
     if flag is not None:

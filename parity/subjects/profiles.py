@@ -1,0 +1,162 @@
+"""What a subject may leave open: the forms in which two observations are compared.
+
+exact      everything as it is
+renamed    ids of blocks up to one bijection over the whole timeline
+counts     numbers of blocks, and not which
+aggregate  totals: of a timeline what each request got, found in the cache and how often it was preempted; of a script
+           status, usage and finish reasons, and what the counters of `/metrics` came to
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from parity.observation import Answer, Choice, Observation, Schedule, Serve, Step, Stream
+from parity.scenario import Json, Level
+from parity.subjects.fields import FIELDS
+
+PROFILES = ("exact", "renamed", "counts", "aggregate")
+_KEPT_OF_ANSWERS = ("exchanges.ending", "exchanges.status")
+
+
+def apply(profile: str, observation: Observation) -> Observation:
+    """The observation in the profile's form."""
+    if isinstance(observation, Schedule):
+        return _TIMELINES[profile](observation)
+    if isinstance(observation, Serve) and profile == "aggregate":
+        return _totals_of_script(observation)
+    return observation
+
+
+def taken(profile: str, level: Level) -> frozenset[str]:
+    """The fields that a profile leaves no property to be judged on."""
+    if profile == "counts" and level == "schedule":
+        return frozenset({"steps.blocks", "steps.evicted"})
+    if profile != "aggregate" or level == "plan":
+        return frozenset()
+    if level == "schedule":
+        return frozenset(name for name in FIELDS[level] if name.startswith("steps."))
+    kept = (*_KEPT_OF_ANSWERS, "preempted", "after")
+    return frozenset(name for name in FIELDS[level] if name not in kept)
+
+
+def _exact(timeline: Schedule) -> Schedule:
+    return timeline
+
+
+def _renamed(timeline: Schedule) -> Schedule:
+    """Blocks named by their first appearance, in the order of the tables; one that was in no table keeps its place."""
+    names: dict[int, int] = {}
+
+    def name(block: int) -> int:
+        return names.setdefault(block, len(names))
+
+    steps = []
+    for step in timeline.steps:
+        blocks = [(owner, [name(block) for block in table]) for owner, table in step.blocks]
+        evicted = sorted(name(block) for block in step.evicted)
+        steps.append(msgspec.structs.replace(step, blocks=blocks, evicted=evicted))
+    return msgspec.structs.replace(timeline, steps=steps)
+
+
+def _counts(timeline: Schedule) -> Schedule:
+    steps = [
+        msgspec.structs.replace(
+            step,
+            blocks=[(owner, list(range(len(table)))) for owner, table in step.blocks],
+            evicted=list(range(len(step.evicted))),
+        )
+        for step in timeline.steps
+    ]
+    return msgspec.structs.replace(timeline, steps=steps)
+
+
+def _aggregate(timeline: Schedule) -> Schedule:
+    """One step that holds the totals, requests in file order; the period of a livelock is one of steps, and goes."""
+    order = {owner: place for place, (owner, _) in enumerate(timeline.end.outputs)}
+    steps = timeline.steps
+    total = Step(
+        aborted=[],
+        reset=[],
+        scheduled=_sums((pair for step in steps for pair in step.scheduled), order),
+        new=[],
+        resumed=[],
+        preempted=sorted((name for step in steps for name in step.preempted), key=lambda name: order[name]),
+        cached=_sums((pair for step in steps for pair in step.cached), order),
+        evicted=[],
+        blocks=[],
+        free=0,
+        running=[],
+        waiting=[],
+        aborted_late=[],
+        finished=sorted((end for step in steps for end in step.finished), key=lambda end: order[end[0]]),
+        free_after=0,
+    )
+    return Schedule(timeline.plan, [total], msgspec.structs.replace(timeline.end, period=None))
+
+
+def _sums(pairs: Iterable[tuple[str, int]], order: Mapping[str, int]) -> list[tuple[str, int]]:
+    totals: Counter[str] = Counter()
+    for name, number in pairs:
+        totals[name] += number
+    return [(name, totals[name]) for name in order if totals[name]]
+
+
+_TIMELINES: dict[str, Callable[[Schedule], Schedule]] = {
+    "exact": _exact,
+    "renamed": _renamed,
+    "counts": _counts,
+    "aggregate": _aggregate,
+}
+
+
+def _totals_of_script(script: Serve) -> Serve:
+    return Serve(
+        exchanges=[_totals_of_answer(answer) for answer in script.exchanges],
+        conditions=[],
+        health=[],
+        preempted=script.preempted,
+        after=script.after,
+        ended=None,
+    )
+
+
+def _totals_of_answer(answer: Answer) -> Answer:
+    return Answer(
+        id=answer.id,
+        ending=answer.ending,
+        status=answer.status,
+        headers={},
+        body=_totals_of_body(answer.body),
+        stream=None if answer.stream is None else _totals_of_stream(answer.stream),
+    )
+
+
+def _totals_of_body(body: Json) -> Json:
+    """Of a completion its usage and its finish reasons, of an error its type, param and code."""
+    if not isinstance(body, dict):
+        return None
+    kept: dict[str, Any] = {key: body[key] for key in ("usage", "error") if key in body}
+    choices = body.get("choices")
+    if isinstance(choices, list):
+        kept["choices"] = [_reason(choice) for choice in choices]
+    return kept
+
+
+def _totals_of_stream(stream: Stream) -> Stream:
+    return Stream(
+        choices=[
+            Choice(index=choice.index, kinds=[], joined=None, finish=_reason(choice.finish))
+            for choice in stream.choices
+        ],
+        rest=[frame["usage"] for frame in stream.rest if isinstance(frame, dict) and frame.get("usage")],
+        usage="",
+    )
+
+
+def _reason(choice: Json) -> Json:
+    return choice.get("finish_reason") if isinstance(choice, dict) else None

@@ -1,0 +1,145 @@
+"""A subject, as its TOML file says: who it is, which door leads to it, and what it claims and can show."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from parity.document import nearest
+from parity.errors import UsageError
+from parity.scenario import Level
+from parity.subjects.capabilities import CAPABILITIES
+from parity.subjects.doors import Doors
+from parity.subjects.fields import FIELDS
+
+FOLDER = "subjects"
+DEFAULT = "engine"
+SUFFIX = ".toml"
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+_VERSION = re.compile(r"\d+\.\d+")
+
+Profile = Literal["exact", "renamed", "counts", "aggregate"]
+Capabilities = list[str] | Literal["all"]
+
+
+class Clock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A simulator's time. `steps`: an arrival's step is its step. `ms`: it is the time step × `per_step`, in ms."""
+
+    unit: Literal["steps", "ms"] = "steps"
+    per_step: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+
+
+class Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who is held against the oracle.
+
+    `mirrors` null promises no parity: a difference is then `differs` and not `ours`. `observes` names, by level, the
+    fields that it shows (`parity.subjects.fields`); a level that is left out is shown whole. `capabilities` are
+    what its scenarios may need. `records` is the folder of its decisions, from the subject's file. `suite` is the
+    version of the suite that it answers for: scenarios that are newer are played and shown, and decide nothing.
+    `folder` is where its processes are started, from the subject's file.
+    """
+
+    name: str
+    door: Doors
+    levels: Annotated[list[Level], Meta(min_length=1)]
+    records: str
+    suite: str
+    mirrors: Literal["vllm"] | None = None
+    profile: Profile = "exact"
+    capabilities: Capabilities = []
+    observes: dict[Level, list[str]] = {}
+    clock: Clock = Clock()
+    folder: str = "."
+
+    @property
+    def can(self) -> tuple[str, ...]:
+        """Its capabilities, each by name. Totals can be told without a trace of the steps."""
+        if self.capabilities == "all":
+            return tuple(CAPABILITIES)
+        return (*self.capabilities, *(("step-trace",) if self.profile == "aggregate" else ()))
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A subject with the file that it was read from, and that file's digest."""
+
+    subject: Subject
+    path: Path
+    digest: str
+
+    @property
+    def folder(self) -> Path:
+        """Where its processes are started."""
+        return (self.path.parent / self.subject.folder).resolve()
+
+    @property
+    def records(self) -> Path:
+        return (self.path.parent / self.subject.records).resolve()
+
+
+def find_subject(root: Path, name: str) -> Path:
+    """The file of a subject: a path to a TOML file, or the name of one in `subjects/`. Raises UsageError."""
+    if name.endswith(SUFFIX):
+        path = Path(name)
+        if path.is_file():
+            return path.resolve()
+        raise UsageError(f"there is no subject file {name}", hint="docs/plug-in.md shows how to write one")
+    path = root / FOLDER / f"{name}{SUFFIX}"
+    if path.is_file():
+        return path
+    known = sorted(file.stem for file in (root / FOLDER).glob(f"*{SUFFIX}"))
+    raise UsageError(
+        f"no subject {name!r} in {FOLDER}/", hint=nearest(name, known) or f"give a {SUFFIX} file"
+    )
+
+
+def load_subject(path: Path) -> Loaded:
+    """Read a subject. Raises UsageError that names the file and what is wrong in it."""
+    try:
+        data = path.read_bytes()
+        subject = parse_subject(data)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", hint="name a subject's TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, msgspec.ValidationError) as error:
+        raise UsageError(f"{path}: {error}", hint="docs/plug-in.md has every key") from None
+    for fault, hint in faults(subject):
+        raise UsageError(f"{path}: {fault}", hint=hint)
+    return Loaded(subject, path, f"sha256:{hashlib.sha256(data).hexdigest()}")
+
+
+def parse_subject(data: bytes) -> Subject:
+    """The content of a subject's file. Raises TOMLDecodeError, UnicodeDecodeError, ValidationError."""
+    return msgspec.convert(tomllib.loads(data.decode("utf-8")), Subject)
+
+
+def faults(subject: Subject) -> Iterator[tuple[str, str]]:
+    """What the types cannot say, each with what to do about it."""
+    if not _NAME.fullmatch(subject.name):
+        yield f"name {subject.name!r} is no name", "up to 40 of a-z, 0-9, dots, dashes and underscores"
+    if not _VERSION.fullmatch(subject.suite):
+        yield f"suite {subject.suite!r} is no version", 'write it as "0.1"'
+    doors = subject.door
+    for names, levels in ((doors.stepping, ("plan", "schedule")), (doors.serving, ("serve",))):
+        if len(names) > 1:
+            yield f"door: {' and '.join(names)} are doors to the same levels", "leave all but one out"
+        wanted = [level for level in subject.levels if level in levels]
+        if wanted and not names:
+            yield f"level {wanted[0]} has no door", f"add one, or take {wanted[0]} out of levels"
+        if names and not wanted:
+            yield f"door: {names[0]} leads to no level", f"add one of {', '.join(levels)} to levels"
+    if subject.capabilities != "all":
+        for name in subject.capabilities:
+            if name not in CAPABILITIES:
+                yield f"capabilities: there is no {name!r}", nearest(name, CAPABILITIES) or "docs/plug-in.md"
+    for level, fields in subject.observes.items():
+        if level not in subject.levels:
+            yield f"observes: {level} is none of its levels", f"add {level} to levels, or leave it out"
+        for name in fields:
+            if name not in FIELDS[level]:
+                yield f"observes: {level} has no {name!r}", nearest(name, FIELDS[level]) or "docs/plug-in.md"
