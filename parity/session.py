@@ -70,7 +70,7 @@ def run(ask: Ask, progress: RunProgress) -> Run:
     suite = load_suite(ask.root)
     held = held_by(ask)
     compared, others = sort_out(choose(ask, suite), held.all)
-    held.check(compared)
+    held.check(compared, others)
     records = held.load_records(ask.root)
     replays = list(_replays(ask, held, records, suite))
     path = run_path(ask.root, ask.out)

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 
 from parity.ask import Ask
-from parity.errors import UsageError
+from parity.errors import InconclusiveError, UsageError
+from parity.finding import NotCompared
 from parity.records.parse import load_records, records_digest
 from parity.records.record import Record
 from parity.runlog import Held
@@ -18,6 +19,9 @@ from parity.subjects.lens import Lens, lens_over
 from parity.subjects.profiles import PROFILES
 from parity.subjects.subject import DEFAULT, Loaded, find_subject, load_subject
 from parity.suite import is_newer
+
+
+MAX_REASONS = 3
 
 
 class HeldSubjects(msgspec.Struct, frozen=True):
@@ -38,8 +42,14 @@ class HeldSubjects(msgspec.Struct, frozen=True):
     def promises_parity(self) -> bool:
         return self.against is None and self.subject.subject.mirrors is not None
 
-    def check(self, cases: Sequence[Case]) -> None:
-        """Raises InconclusiveError where too little is seen of one of these, or none is left."""
+    def check(self, cases: Sequence[Case], others: Sequence[NotCompared]) -> None:
+        """Raises InconclusiveError where too little is seen of one of these, or none is left but `others`."""
+        if not cases:
+            reasons = dict.fromkeys(f"{item.why}: {', '.join(item.missing)}" for item in others)
+            raise InconclusiveError(
+                f"nothing was examined: of {len(others)} scenarios all are {'; '.join(list(reasons)[:MAX_REASONS])}",
+                hint=f"see what {self.subject.subject.name} claims in {self.subject.path}",
+            )
         levels = list(dict.fromkeys(case.scenario.level for case in cases))
         for loaded in self.all:
             check_sight(loaded.subject, levels)
