@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
+from parity.defaults import build_server_config
 from parity.errors import InconclusiveError
 from parity.finding import NotCompared
-from parity.scenario import Case, Level, ServerConfig, ServeScenario
-from parity.serve.launcher import DEFAULTS
+from parity.scenario import Case, Level, ServeScenario
+from parity.serve.launcher import unflagged
 from parity.subjects.capabilities import missing
-from parity.subjects.doors import HttpDoor, ServeDoor
+from parity.subjects.doors import HttpDoor
 from parity.subjects.fields import below_minimum
 from parity.subjects.subject import Loaded, Subject
 
@@ -49,7 +50,8 @@ def _lacks(case: Case, subject: Subject) -> NotCompared | None:
     door = subject.door
     if isinstance(case.scenario, ServeScenario):
         if door.serve is not None:
-            lacking += tuple(f"flag {key}" for key in _unflagged(door.serve, case.scenario.config))
+            launcher = door.serve.launcher(subject.name)
+            lacking += tuple(f"flag {key}" for key in unflagged(launcher, case.scenario.config))
         if door.http is not None:
             flags = tuple(_started_otherwise(door.http, case.scenario))
             if flags and not [name for name in lacking if name != "start-flags"]:
@@ -58,21 +60,12 @@ def _lacks(case: Case, subject: Subject) -> NotCompared | None:
     return NotCompared(case.id, level, "unsupported", lacking) if lacking else None
 
 
-def _unflagged(door: ServeDoor, config: ServerConfig) -> Iterator[str]:
-    """The keys whose value is not the default, and that the launcher has no flag for."""
-    values: dict[str, Any] = msgspec.structs.asdict(config)
-    for key, value in values.items():
-        if key == "model" or key in door.flags or value is None:
-            continue
-        if key not in DEFAULTS or value != DEFAULTS[key]:
-            yield key
-
-
 def _started_otherwise(door: HttpDoor, scenario: ServeScenario) -> Iterator[str]:
     """What of the scenario's start the running server does not have."""
-    values: dict[str, Any] = msgspec.structs.asdict(scenario.config)
-    for key, value in values.items():
-        if value != door.config.get(key, DEFAULTS.get(key)):
+    running: dict[str, Any] = msgspec.structs.asdict(build_server_config(door.config))
+    wanted: dict[str, Any] = msgspec.structs.asdict(scenario.config)
+    for key, value in wanted.items():
+        if value != running[key]:
             yield f"started with {key} = {msgspec.json.encode(value).decode()}"
     if scenario.fresh:
         yield "a fresh server"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from parity.defaults import ServerConfigForm
 from parity.serve.launcher import Arguments, Flag, Launcher, Ready
 
 Wait = Annotated[float, Meta(gt=0.0, le=3600.0)]  # seconds
@@ -63,7 +64,7 @@ class HttpDoor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     url: Annotated[str, Meta(pattern=r"^http://[^/\s]+/?$")]
-    config: dict[str, Any]
+    config: ServerConfigForm
 
 
 class Doors(

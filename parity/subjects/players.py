@@ -222,6 +222,11 @@ class SubjectPlayer:
                 )
             self._start()
         if served and door.http is not None:
+            if any(policies for _, policies in served):
+                raise UsageError(
+                    f"subject {self._loaded.subject.name} runs already, so no policy can be chosen",
+                    hint="leave --policy out",
+                )
             self._http = HttpSide(self._role, door.http.url, self._stage.root / MODELS)
             self._http.check()
         elif served:

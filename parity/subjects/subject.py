@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,6 +15,8 @@ from msgspec import Meta
 from parity.document import nearest
 from parity.errors import UsageError
 from parity.scenario import Level
+from parity.serve.launcher import faults as launcher_faults
+from parity.serve.launcher import unusable
 from parity.subjects.capabilities import CAPABILITIES
 from parity.subjects.doors import Doors
 from parity.subjects.fields import FIELDS
@@ -60,10 +62,13 @@ class Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def can(self) -> tuple[str, ...]:
-        """Its capabilities, each by name. Totals can be told without a trace of the steps."""
-        if self.capabilities == "all":
-            return tuple(CAPABILITIES)
-        return (*self.capabilities, *(("step-trace",) if self.profile == "aggregate" else ()))
+        """Its capabilities, each by name. Totals need no trace of the steps; who started a server may signal it, and nobody else."""
+        claimed = {*(CAPABILITIES if self.capabilities == "all" else self.capabilities)}
+        if self.profile == "aggregate":
+            claimed.add("step-trace")
+        if self.door.http is not None:
+            claimed.discard("signals")
+        return tuple(name for name in CAPABILITIES if name in claimed)
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -110,7 +115,12 @@ def load_subject(path: Path) -> Loaded:
         raise UsageError(f"{path}: {error}", hint="docs/plug-in.md has every key") from None
     for fault, hint in faults(subject):
         raise UsageError(f"{path}: {fault}", hint=hint)
-    return Loaded(subject, path, f"sha256:{hashlib.sha256(data).hexdigest()}")
+    loaded = Loaded(subject, path, f"sha256:{hashlib.sha256(data).hexdigest()}")
+    if not loaded.folder.is_dir():
+        raise UsageError(
+            f"{path}: folder {subject.folder!r} is no folder", hint="it counts from the subject's file"
+        )
+    return loaded
 
 
 def parse_subject(data: bytes) -> Subject:
@@ -133,6 +143,7 @@ def faults(subject: Subject) -> Iterator[tuple[str, str]]:
             yield f"level {wanted[0]} has no door", f"add one, or take {wanted[0]} out of levels"
         if names and not wanted:
             yield f"door: {names[0]} leads to no level", f"add one of {', '.join(levels)} to levels"
+    yield from _unusable(subject)
     if subject.capabilities != "all":
         for name in subject.capabilities:
             if name not in CAPABILITIES:
@@ -143,3 +154,28 @@ def faults(subject: Subject) -> Iterator[tuple[str, str]]:
         for name in fields:
             if name not in FIELDS[level]:
                 yield f"observes: {level} has no {name!r}", nearest(name, FIELDS[level]) or "docs/plug-in.md"
+        yield from _plans_of_no_status(level, fields)
+
+
+def _unusable(subject: Subject) -> Iterator[tuple[str, str]]:
+    """What no process could be started with."""
+    door = subject.door
+    texts: list[tuple[str, Iterable[str]]] = [("records", [subject.records]), ("folder", [subject.folder])]
+    if door.scheduler_cls is not None:
+        texts.append(("door: scheduler-cls: path", door.scheduler_cls.path))
+    if door.process is not None:
+        texts.append(("door: process: command", door.process.command))
+        texts.append(("door: process: environment", [*door.process.environment.values()]))
+    yield from unusable(() if door.process is None else door.process.environment, texts)
+    if door.serve is not None:
+        for fault, hint in launcher_faults(door.serve.launcher(subject.name)):
+            yield f"door: serve: {fault}", hint
+
+
+def _plans_of_no_status(level: Level, fields: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Whether a plan came out decides which fields it has, so nothing of it is compared unless that is."""
+    status = {"plan": "status", "schedule": "plan.status"}.get(level)
+    prefix = "" if level == "plan" else "plan."
+    seen = [name for name in fields if status is not None and name.startswith(prefix)]
+    if seen and status not in seen:
+        yield f"observes: {level} has {seen[0]} without {status}", f"add {status}, or take {seen[0]} out"

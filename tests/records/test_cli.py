@@ -16,8 +16,9 @@ from oracle.symbols import symbol_digest
 from parity.cli import record
 from parity.errors import ExitCode, RecordError, RunFileError, UsageError
 from parity.judge import judge
-from parity.runlog import FORMAT, Header, Launched, Pin, Seconds, Writer, read_run
+from parity.runlog import FORMAT, Header, Pin, Seconds, Writer, read_run
 from parity.verdicts import decide
+from tests.parity.held import ENGINE, OTHER
 from tests.records.miniature import case, context, plan, plays
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -57,7 +58,7 @@ def run_file(tmp_path: Path) -> Path:
     """A finished run of one scenario in which the subject keeps one block too many."""
     path = tmp_path / "run.jsonl"
     pin = Pin("vllm-0.27.1", "0.27.1", "0.27.1")
-    header = Header(FORMAT, pin, None, False, "here", "sha256:0", "v1", {}, True)
+    header = Header(FORMAT, pin, None, False, "here", "sha256:0", "v1", {}, True, ENGINE)
     oracle, subject = plays(plan()), plays(plan(num_blocks=11))
     outcome = decide([judge(case(), oracle, subject)], [], context())
     with Writer(path, header) as writer:
@@ -223,16 +224,16 @@ def test_a_folder_without_upstream_is_refused(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("action", [("new",), ("refresh", "auto-fit/counted")])
-def test_a_run_of_somebody_elses_server_is_no_ground_for_a_record(
+def test_a_run_of_two_subjects_is_no_ground_for_a_record(
     parity: Run, tmp_path: Path, run_file: Path, action: tuple[str, ...]
 ) -> None:
     read = read_run(run_file)
     foreign = tmp_path / "foreign.jsonl"
-    header = msgspec.structs.replace(read.header, server=Launched("other", "sha256:0"))
+    header = msgspec.structs.replace(read.header, pin=None, against=OTHER)
     lines = run_file.read_bytes().splitlines(keepends=True)
     foreign.write_bytes(msgspec.json.encode(header) + b"\n" + b"".join(lines[1:]))
 
-    with pytest.raises(UsageError, match="held the server other against upstream") as caught:
+    with pytest.raises(UsageError, match="held two subjects against each other") as caught:
         parity(*action, "--from", f"{foreign}#auto-fit/null-block")
 
-    assert caught.value.hint == "run the scenario again without --server"
+    assert caught.value.hint == "run the scenario again without --against"

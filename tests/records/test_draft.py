@@ -19,6 +19,7 @@ from parity.records.refresh import reread, rewritten, take_up
 from parity.records.review import accepted
 from parity.records.rules import Ground
 from parity.runlog import FORMAT, Header, Pin, ScenarioLine, SideLine
+from tests.parity.held import ENGINE
 from tests.records.miniature import HASH, TODAY, finding, print_of
 
 PATH = "records/auto-fit/null-block.md"
@@ -34,7 +35,7 @@ MIRRORED, OURS = finding(1), finding(2, "ours")
 
 def header(**policies: str) -> Header:
     pin = Pin("vllm-0.27.1", "0.27.1", "0.27.1")
-    return Header(FORMAT, pin, None, True, "here", "sha256:0", "v1", policies, False)
+    return Header(FORMAT, pin, None, True, "here", "sha256:0", "v1", policies, False, ENGINE)
 
 
 def line(*findings: Finding, name: str = "auto-fit/null-block", verdict: Any = Verdict.NEW) -> ScenarioLine:
