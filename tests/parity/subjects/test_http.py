@@ -25,17 +25,24 @@ from parity.session import run
 from parity.subjects.choice import sort_out
 from parity.subjects.players import Stage, SubjectPlayer
 from parity.subjects.subject import load_subject
+from tests.engine.server.running import running as nullblock_serve
 from tests.parity.serve.scripts import exchange, script
 from tests.parity.served import case as served_case
 from tests.parity.served import server_config
 from tests.parity.subjects.running import BLIND, CAPABLE, ListedServer, http_subject, running
 
 CONFIG = server_config(num_blocks=64, max_model_len=256)
-FREE = Path("/nowhere/.models")
+MODELS = Path("/nowhere/.models")
+WEDGE = "serving/null-block-wedge"
+FLAGS = (
+    *("--served-model-name", "tiny-opt", "--dtype", "float32"),
+    *("--num-gpu-blocks-override", "64", "--block-size", "16", "--max-model-len", "256"),
+    *("--max-num-seqs", "16", "--max-num-batched-tokens", "2048"),
+)
 
 
 def side_of(server: ListedServer, sight: Sight = WHOLE) -> HttpSide:
-    return HttpSide("subject", server.base_url, CONFIG, sight, FREE)
+    return HttpSide("subject", server.base_url, CONFIG, sight, MODELS)
 
 
 def closed_port() -> int:
@@ -174,7 +181,7 @@ def test_what_is_not_as_its_file_says_is_told_before_a_file_is_written(
 def test_the_length_that_it_serves_is_held_against_the_one_it_was_started_with() -> None:
     with running() as server:
         side = HttpSide(
-            "subject", server.base_url, server_config(num_blocks=64, max_model_len=48), WHOLE, FREE
+            "subject", server.base_url, server_config(num_blocks=64, max_model_len=48), WHOLE, MODELS
         )
         with pytest.raises(InconclusiveError, match="max_model_len = 256 where 48 was asked for"):
             side.check()
@@ -316,3 +323,31 @@ def test_two_servers_that_run_are_held_against_each_other(tmp_path: Path) -> Non
     assert result.verdict is Verdict.NEW
     assert result.decided[0].finding.at == "exchanges[0].body.data[0].parent"
     assert result.unobserved == 3  # health, preempted, after
+
+
+@pytest.mark.model
+def test_our_own_server_that_somebody_started_matches_the_one_that_the_harness_starts(
+    tmp_path: Path,
+) -> None:
+    from engine.model_files import make_tiny_opt
+
+    model = tmp_path / "of-somebody-else" / "tiny-opt"
+    model.mkdir(parents=True)
+    make_tiny_opt(model)
+    with nullblock_serve(model, *FLAGS) as server:
+        subject = http_subject(tmp_path, server.base)
+        ask = Ask(
+            CODE_ROOT,
+            ids=("serving/routes", WEDGE, "shutdown/sigterm-idle"),
+            subject=str(subject),
+            against="engine",
+            out=tmp_path / "run.jsonl",
+        )
+        outcome = run(ask, RunProgress()).outcome
+        assert server.process.poll() is None  # it is left as it was
+
+    assert {result.verdict for result in outcome.scenarios} == {Verdict.MATCH}
+    assert {(item.id, item.why, item.missing) for item in outcome.not_compared} == {
+        (WEDGE, "unobserved", ("started with num_blocks = 4", 'started with max_model_len = "auto"')),
+        ("shutdown/sigterm-idle", "unsupported", ("signals",)),
+    }
