@@ -144,23 +144,29 @@ def command(
     values: dict[str, Any] = msgspec.structs.asdict(config) | {
         "generation_config": None if generation_config is None else str(generation_config)
     }
-    for key in ServerConfig.__struct_fields__:
-        if key in _keys() and values[key] is not None:
-            flag = _flag(launcher, key, values[key])
-            if flag is None:
-                raise UsageError(
-                    f"launcher {launcher.name} has no flag for {key} = {_text(values[key])}",
-                    hint="add it to the launcher's [flags], or leave the key out of the scenario",
-                )
-            arguments += flag
+    for key, value in _given(values):
+        flag = _flag(launcher, key, value)
+        if flag is None:
+            raise UsageError(
+                f"launcher {launcher.name} has no flag for {key} = {_text(value)}",
+                hint="add it to the launcher's [flags], or leave the key out of the scenario",
+            )
+        arguments += flag
     return arguments
 
 
-def unflagged(launcher: Launcher, config: ServerConfig) -> tuple[str, ...]:
-    """The keys of `config` whose value the launcher cannot pass on: without a flag, and not the default."""
-    values: dict[str, Any] = msgspec.structs.asdict(config)
-    given = {key: value for key, value in values.items() if key in _keys() and value is not None}
-    return tuple(key for key, value in given.items() if _flag(launcher, key, value) is None)
+def unflagged(launcher: Launcher, config: ServerConfig) -> list[str]:
+    """The keys of which `command` could not ask for the value."""
+    return [
+        key for key, value in _given(msgspec.structs.asdict(config)) if _flag(launcher, key, value) is None
+    ]
+
+
+def _given(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What a flag has to say, in the configuration's order."""
+    for key in ServerConfig.__struct_fields__:
+        if key in _keys() and values[key] is not None:
+            yield key, values[key]
 
 
 def _keys() -> set[str]:
@@ -173,8 +179,8 @@ def _filled(part: str, given: dict[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda found: given[found[1]], part)
 
 
-def _flag(launcher: Launcher, key: str, value: Any) -> Iterable[str] | None:
-    """The arguments that pass the value on, null where the launcher has none for it."""
+def _flag(launcher: Launcher, key: str, value: Any) -> Arguments | None:
+    """The arguments for a value: none for the default of a key without a flag, null where it cannot be asked for."""
     flag = launcher.flags.get(key)
     text = _text(value)
     if isinstance(flag, str):
@@ -183,7 +189,7 @@ def _flag(launcher: Launcher, key: str, value: Any) -> Iterable[str] | None:
         flag = flag.get(text, flag.get(OTHERWISE))
     if flag is not None:
         return [part.replace(VALUE, text) for part in flag]
-    return () if key in DEFAULTS and value == DEFAULTS[key] else None
+    return [] if key in DEFAULTS and value == DEFAULTS[key] else None
 
 
 def _text(value: Any) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from parity.defaults import build_server_config
 from parity.errors import InconclusiveError
 from parity.finding import NotCompared
 from parity.scenario import Case, Level, ServeScenario
@@ -46,26 +45,33 @@ def _lacks(case: Case, subject: Subject) -> NotCompared | None:
     level = case.scenario.level
     if level not in subject.levels:
         return NotCompared(case.id, level, "unsupported", (f"level {level}",))
-    lacking = missing(case, subject.can)
-    door = subject.door
-    if isinstance(case.scenario, ServeScenario):
+    scenario, door = case.scenario, subject.door
+    lacking = missing(case, _can(subject))
+    otherwise: tuple[str, ...] = ()
+    if isinstance(scenario, ServeScenario):
         if door.serve is not None:
             launcher = door.serve.launcher(subject.name)
-            lacking += tuple(f"flag {key}" for key in unflagged(launcher, case.scenario.config))
+            lacking += tuple(f"flag {key}" for key in unflagged(launcher, scenario.config))
         if door.http is not None:
-            flags = tuple(_started_otherwise(door.http, case.scenario))
-            if flags and not [name for name in lacking if name != "start-flags"]:
-                return NotCompared(case.id, level, "unobserved", flags)
-            lacking = tuple(name for name in lacking if name != "start-flags")
-    return NotCompared(case.id, level, "unsupported", lacking) if lacking else None
+            otherwise = tuple(_started_otherwise(door.http, scenario))
+    if lacking:
+        return NotCompared(case.id, level, "unsupported", lacking)
+    return NotCompared(case.id, level, "unobserved", otherwise) if otherwise else None
+
+
+def _can(subject: Subject) -> set[str]:
+    """What a running server was started with is looked at one by one, and nobody but its owner signals it."""
+    if subject.door.http is None:
+        return {*subject.can}
+    return {*subject.can, "start-flags"} - {"signals"}
 
 
 def _started_otherwise(door: HttpDoor, scenario: ServeScenario) -> Iterator[str]:
     """What of the scenario's start the running server does not have."""
-    running: dict[str, Any] = msgspec.structs.asdict(build_server_config(door.config))
+    started: dict[str, Any] = msgspec.structs.asdict(door.started)
     wanted: dict[str, Any] = msgspec.structs.asdict(scenario.config)
     for key, value in wanted.items():
-        if value != running[key]:
+        if value != started[key]:
             yield f"started with {key} = {msgspec.json.encode(value).decode()}"
     if scenario.fresh:
         yield "a fresh server"

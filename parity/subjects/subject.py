@@ -15,11 +15,10 @@ from msgspec import Meta
 from parity.document import nearest
 from parity.errors import UsageError
 from parity.scenario import Level
-from parity.serve.launcher import faults as launcher_faults
-from parity.serve.launcher import unusable
+from parity.serve import launcher
 from parity.subjects.capabilities import CAPABILITIES
 from parity.subjects.doors import Doors
-from parity.subjects.fields import FIELDS
+from parity.subjects.fields import FIELDS, FROM_METRICS, unobserved
 
 FOLDER = "subjects"
 DEFAULT = "engine"
@@ -62,13 +61,10 @@ class Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def can(self) -> tuple[str, ...]:
-        """Its capabilities, each by name. Totals need no trace of the steps; who started a server may signal it, and nobody else."""
-        claimed = {*(CAPABILITIES if self.capabilities == "all" else self.capabilities)}
-        if self.profile == "aggregate":
-            claimed.add("step-trace")
-        if self.door.http is not None:
-            claimed.discard("signals")
-        return tuple(name for name in CAPABILITIES if name in claimed)
+        """Its capabilities, each by name. Totals can be told without a trace of the steps."""
+        if self.capabilities == "all":
+            return tuple(CAPABILITIES)
+        return (*self.capabilities, *(("step-trace",) if self.profile == "aggregate" else ()))
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -143,7 +139,6 @@ def faults(subject: Subject) -> Iterator[tuple[str, str]]:
             yield f"level {wanted[0]} has no door", f"add one, or take {wanted[0]} out of levels"
         if names and not wanted:
             yield f"door: {names[0]} leads to no level", f"add one of {', '.join(levels)} to levels"
-    yield from _unusable(subject)
     if subject.capabilities != "all":
         for name in subject.capabilities:
             if name not in CAPABILITIES:
@@ -155,27 +150,42 @@ def faults(subject: Subject) -> Iterator[tuple[str, str]]:
             if name not in FIELDS[level]:
                 yield f"observes: {level} has no {name!r}", nearest(name, FIELDS[level]) or "docs/plug-in.md"
         yield from _plans_of_no_status(level, fields)
-
-
-def _unusable(subject: Subject) -> Iterator[tuple[str, str]]:
-    """What no process could be started with."""
-    door = subject.door
-    texts: list[tuple[str, Iterable[str]]] = [("records", [subject.records]), ("folder", [subject.folder])]
-    if door.scheduler_cls is not None:
-        texts.append(("door: scheduler-cls: path", door.scheduler_cls.path))
-    if door.process is not None:
-        texts.append(("door: process: command", door.process.command))
-        texts.append(("door: process: environment", [*door.process.environment.values()]))
-    yield from unusable(() if door.process is None else door.process.environment, texts)
-    if door.serve is not None:
-        for fault, hint in launcher_faults(door.serve.launcher(subject.name)):
-            yield f"door: serve: {fault}", hint
+    yield from _unusable(subject)
+    yield from _faults_in_serving(subject)
 
 
 def _plans_of_no_status(level: Level, fields: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Whether a plan came out decides which fields it has, so nothing of it is compared unless that is."""
-    status = {"plan": "status", "schedule": "plan.status"}.get(level)
-    prefix = "" if level == "plan" else "plan."
-    seen = [name for name in fields if status is not None and name.startswith(prefix)]
+    prefix = {"plan": "", "schedule": "plan."}.get(level)
+    seen = [name for name in fields if prefix is not None and name.startswith(prefix)]
+    status = f"{prefix}status"
     if seen and status not in seen:
         yield f"observes: {level} has {seen[0]} without {status}", f"add {status}, or take {seen[0]} out"
+
+
+def _unusable(subject: Subject) -> Iterator[tuple[str, str]]:
+    """Texts that no process could be started with, the server's apart."""
+    door = subject.door
+    texts: list[tuple[str, Iterable[str]]] = [("records", [subject.records]), ("folder", [subject.folder])]
+    if door.scheduler_cls is not None:
+        texts.append(("door.scheduler-cls: path", door.scheduler_cls.path))
+    if door.process is not None:
+        texts.append(("door.process: command", door.process.command))
+        texts.append(("door.process: environment", door.process.environment.values()))
+    yield from launcher.unusable(() if door.process is None else door.process.environment, texts)
+
+
+def _faults_in_serving(subject: Subject) -> Iterator[tuple[str, str]]:
+    if subject.door.serve is not None:
+        for fault, hint in launcher.faults(subject.door.serve.launcher(subject.name)):
+            yield f"door.serve: {fault}", hint
+    if subject.door.http is not None and not subject.door.http.is_address:
+        yield f"door.http: url {subject.door.http.url!r} is no address", "write it as http://HOST:PORT"
+    if "serve" in subject.levels and "metrics" not in subject.can:
+        hidden = unobserved(subject.observes, "serve")
+        shown = [field for field in FROM_METRICS if field not in hidden]
+        if shown:
+            yield (
+                f"observes: serve shows {' and '.join(shown)}, which are read from /metrics",
+                f"claim the capability metrics, or let observes.serve be without {' and '.join(FROM_METRICS)}",
+            )
