@@ -5,12 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from parity.finding import NotCompared, Tie
+from parity.observation import PlanOk
 from parity.report_json import run_object, show_object
 from parity.runlog import Pin, Seconds
 from parity.serve.side import Times
+from parity.subjects.lens import Lens
 from parity.verdicts import decide
 from tests.parity.held import ENGINE, OTHER
 from tests.records.miniature import context, finding, judged, plan, record
+
+CLEAR = Lens("plan", "exact", frozenset())
 
 
 def test_the_object_of_a_run() -> None:
@@ -111,8 +115,8 @@ def test_the_object_of_a_run() -> None:
 
 
 def test_the_object_of_a_scenario_has_both_observations_and_the_first_difference() -> None:
-    same = show_object("auto-fit/null-block", plan(), plan())
-    other = show_object("auto-fit/null-block", plan(), plan(max_model_len=48))
+    same = show_object("auto-fit/null-block", plan(), plan(), CLEAR)
+    other = show_object("auto-fit/null-block", plan(), plan(max_model_len=48), CLEAR)
 
     assert same["first_difference"] is None
     assert (same["id"], same["oracle"]["status"], same["subject"]["max_model_len"]) == (
@@ -121,3 +125,14 @@ def test_the_object_of_a_scenario_has_both_observations_and_the_first_difference
         144,
     )
     assert other["first_difference"] == "max_model_len"
+
+
+def test_the_object_of_a_scenario_has_nothing_that_was_not_seen() -> None:
+    lens = Lens("plan", "exact", frozenset({"max_model_len", "warnings"}))
+    oracle, subject = (lens.observation(plan(max_model_len=length)) for length in (144, 48))
+
+    shown = show_object("auto-fit/null-block", oracle, subject, lens)
+
+    assert shown["first_difference"] is None
+    assert shown["oracle"] == shown["subject"]
+    assert shown["oracle"].keys() == {"status", *PlanOk.__struct_fields__} - {"max_model_len", "warnings"}
