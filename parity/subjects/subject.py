@@ -96,7 +96,7 @@ def find_subject(root: Path, name: str) -> Path:
         return path
     known = sorted(file.stem for file in (root / FOLDER).glob(f"*{SUFFIX}"))
     raise UsageError(
-        f"no subject {name!r} in {FOLDER}/", hint=nearest(name, known) or f"give a {SUFFIX} file"
+        f"no subject {name!r} in {FOLDER}/", hint=nearest(name, known) if known else f"give a {SUFFIX} file"
     )
 
 
@@ -142,13 +142,13 @@ def faults(subject: Subject) -> Iterator[tuple[str, str]]:
     if subject.capabilities != "all":
         for name in subject.capabilities:
             if name not in CAPABILITIES:
-                yield f"capabilities: there is no {name!r}", nearest(name, CAPABILITIES) or "docs/plug-in.md"
+                yield f"capabilities: there is no {name!r}", nearest(name, CAPABILITIES)
     for level, fields in subject.observes.items():
         if level not in subject.levels:
             yield f"observes: {level} is none of its levels", f"add {level} to levels, or leave it out"
         for name in fields:
             if name not in FIELDS[level]:
-                yield f"observes: {level} has no {name!r}", nearest(name, FIELDS[level]) or "docs/plug-in.md"
+                yield f"observes: {level} has no {name!r}", nearest(name, FIELDS[level])
         yield from _plans_of_no_status(level, fields)
     yield from _unusable(subject)
     yield from _faults_in_serving(subject)

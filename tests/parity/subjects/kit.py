@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from parity.subjects.lens import Lens, lens_over
+from parity.observation import Schedule
+from parity.scenario import Case
+from parity.subjects.lens import Lens
 from parity.subjects.subject import Loaded, load_subject
+from tests.parity.stand_in import untouched_plays
 
 PROCESS = """
 name = "mine"
@@ -37,6 +41,16 @@ suite = "0.1"
 url = "http://127.0.0.1:8123"
 config = {model = "tiny-opt", num_blocks = 64}
 """
+ENGINE = """
+name = "mine"
+mirrors = "vllm"
+levels = ["plan", "schedule"]
+capabilities = "all"
+records = "records"
+suite = "0.1"
+[door]
+inprocess = true
+"""
 
 
 def written(folder: Path, text: str) -> Loaded:
@@ -45,6 +59,21 @@ def written(folder: Path, text: str) -> Loaded:
     return load_subject(path)
 
 
+def changed(text: str, old: str, new: str) -> str:
+    """The text with the one place that has `old` changed."""
+    assert text.count(old) == 1, old
+    return text.replace(old, new)
+
+
 def lens(level: Any, *hidden: str, profile: str = "exact") -> Lens:
     """A lens that hides just these."""
-    return lens_over({}, profile, level).__class__(level, profile, frozenset(hidden))
+    return Lens(level, profile, frozenset(hidden))
+
+
+def timelines(suite: list[Case]) -> Iterator[tuple[Case, Schedule]]:
+    """Every timeline of the suite, with what the engine does in it."""
+    for case in suite:
+        if case.scenario.level == "schedule":
+            observation = untouched_plays()[case.id].observation
+            assert isinstance(observation, Schedule)
+            yield case, observation
