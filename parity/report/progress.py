@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,6 +18,9 @@ from rich.progress import (
 )
 
 from parity.finding import ScenarioResult
+from parity.report.heartbeat import Heartbeat
+
+LINE_SECONDS = 10.0  # between two lines of a log
 
 
 def counted(number: int, noun: str) -> str:
@@ -30,6 +34,7 @@ class RunProgress:
         self._console = console or Console(stderr=True)
         self._bar: Progress | None = None
         self._failing = 0
+        self._done = 0
         self._lock = threading.Lock()  # both sides start servers at once, each in a thread of its own
         self._coming_up: list[str] = []
 
@@ -59,7 +64,12 @@ class RunProgress:
             if replays:
                 what += f" and {counted(replays, 'recorded divergence')}"
             self._console.print(f"playing {what} on both sides …", highlight=False)
-            yield
+            self._done, began = 0, time.monotonic()
+            heartbeat = Heartbeat(lambda: self._say_done(total, began), LINE_SECONDS).start()
+            try:
+                yield
+            finally:
+                heartbeat.stop()
             return
         columns = (
             TextColumn("{task.description}"),
@@ -75,6 +85,10 @@ class RunProgress:
                 yield
             finally:
                 self._bar = None
+
+    def _say_done(self, of: int, began: float) -> None:
+        line = f"{self._done} of {of} played in {time.monotonic() - began:.0f} s"
+        self._console.print(line, highlight=False)
 
     @contextmanager
     def server(self, who: str, what: str) -> Iterator[None]:
@@ -103,6 +117,7 @@ class RunProgress:
 
     def played(self, result: ScenarioResult | None = None) -> None:
         """One more scenario is done."""
+        self._done += 1
         self._failing += result is not None and not result.verdict.passes
         if self._bar is not None:
             task = self._bar.task_ids[0]
