@@ -21,8 +21,8 @@ class HuntProgress:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
         self._bar: Progress | None = None
-        self._heartbeat = Heartbeat(lambda: self.say(self._line), LOG_SECONDS)
-        self._line = "hunting: the first unit is under way …"
+        self._heartbeat = Heartbeat(self._say_again, LOG_SECONDS)
+        self._line = "the first unit is under way …"
         self._began = time.monotonic()
 
     def __enter__(self) -> HuntProgress:
@@ -64,6 +64,9 @@ class HuntProgress:
             self._bar.update(self._bar.task_ids[0], description=self._line)
         else:
             self.say(self._line)
+
+    def _say_again(self) -> None:
+        self.say(f"after {time.monotonic() - self._began:.0f} s: {self._line}")
 
     def say(self, line: str) -> None:
         """A line that stays."""

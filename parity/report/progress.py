@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -48,7 +48,8 @@ class RunProgress:
         """Around a start that takes seconds."""
         if not self._console.is_terminal:
             self._console.print(f"{what} …", highlight=False)
-            yield
+            with self._beating(lambda: what):
+                yield
             return
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with Progress(*columns, console=self._console, transient=True) as bar:
@@ -64,12 +65,9 @@ class RunProgress:
             if replays:
                 what += f" and {counted(replays, 'recorded divergence')}"
             self._console.print(f"playing {what} on both sides …", highlight=False)
-            self._done, began = 0, time.monotonic()
-            heartbeat = Heartbeat(lambda: self._say_done(total, began), LINE_SECONDS).start()
-            try:
+            self._done = 0
+            with self._beating(lambda: f"{self._done} of {total} played"):
                 yield
-            finally:
-                heartbeat.stop()
             return
         columns = (
             TextColumn("{task.description}"),
@@ -86,9 +84,20 @@ class RunProgress:
             finally:
                 self._bar = None
 
-    def _say_done(self, of: int, began: float) -> None:
-        line = f"{self._done} of {of} played in {time.monotonic() - began:.0f} s"
-        self._console.print(line, highlight=False)
+    @contextmanager
+    def _beating(self, line: Callable[[], str]) -> Iterator[None]:
+        """Say it again and again, with the seconds since."""
+        began = time.monotonic()
+
+        def say() -> None:
+            seconds = f"after {time.monotonic() - began:.0f} s: "
+            self._console.print(seconds + line(), highlight=False, soft_wrap=True)
+
+        heartbeat = Heartbeat(say, LINE_SECONDS).start()
+        try:
+            yield
+        finally:
+            heartbeat.stop()
 
     @contextmanager
     def server(self, who: str, what: str) -> Iterator[None]:

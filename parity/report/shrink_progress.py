@@ -37,7 +37,7 @@ class ShrinkProgress:
     def _say(self) -> None:
         best = "" if self._best is None else f": {counts(self._best)}"
         seconds = time.monotonic() - self._began
-        line = f"{self._tried} of {counted(self._attempts, 'attempt')} in {seconds:.0f} s{best}"
+        line = f"after {seconds:.0f} s: {self._tried} of {counted(self._attempts, 'attempt')}{best}"
         self._console.print(line, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> ShrinkProgress:

@@ -55,9 +55,10 @@ def test_it_beats_until_it_is_stopped_and_not_after() -> None:
 @pytest.mark.parametrize(
     ("enter", "words"),
     [
-        (lambda console: RunProgress(console).playing(3, 0), "0 of 3 played in 0 s"),
-        (lambda console: ShrinkProgress(600, console), "0 of 600 attempts in 0 s"),
-        (lambda console: HuntProgress(console), "the first unit is under way"),
+        (lambda console: RunProgress(console).starting("starting vLLM"), "after 0 s: starting vLLM"),
+        (lambda console: RunProgress(console).playing(3, 0), "after 0 s: 0 of 3 played"),
+        (lambda console: ShrinkProgress(600, console), "after 0 s: 0 of 600 attempts"),
+        (lambda console: HuntProgress(console), "after 0 s: the first unit is under way"),
     ],
 )
 def test_a_log_hears_of_a_play_that_does_not_end(
