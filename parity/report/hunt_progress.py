@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from parity.fuzz.tally import Tally
-from parity.report.progress import counted
+from parity.report.heartbeat import Heartbeat
+from parity.report.hunt import counted_finds
 
 LOG_SECONDS = 10.0  # between two lines where stderr is no terminal
 
@@ -20,11 +21,12 @@ class HuntProgress:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
         self._bar: Progress | None = None
+        self._heartbeat = Heartbeat(self._say_again, LOG_SECONDS)
+        self._line = "the first unit is under way …"
         self._began = time.monotonic()
-        self._said = self._began
 
     def __enter__(self) -> HuntProgress:
-        self._began = self._said = time.monotonic()
+        self._began = time.monotonic()
         if self._console.is_terminal:
             columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
             self._bar = Progress(*columns, console=self._console, transient=True)
@@ -32,6 +34,7 @@ class HuntProgress:
             self._bar.add_task("starting both sides", total=None)
         else:
             self.say("hunting: starting both sides …")
+            self._heartbeat.start()
         return self
 
     def __exit__(
@@ -41,28 +44,29 @@ class HuntProgress:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+        else:
+            self._heartbeat.stop()
 
     def hunted(self, tally: Tally) -> None:
         """One more unit is done."""
-        now = time.monotonic()
-        rate = tally.scenarios / max(now - self._began, 1e-9)
-        line = (
+        rate = tally.scenarios / max(time.monotonic() - self._began, 1e-9)
+        self._line = (
             f"{tally.scenarios:,} scenarios, {rate:.0f} a second, {len(tally.states):,} distinct states,"
-            f" {counted(len(tally.finds()), 'new fingerprint')}, {sum(tally.known.values()):,} known findings"
+            f" {counted_finds(tally.finds())}, {sum(tally.known.values()):,} known findings"
         )
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], description=line)
-        elif now - self._said >= LOG_SECONDS:
-            self._said = now
-            self.say(line)
+            self._bar.update(self._bar.task_ids[0], description=self._line)
 
     def shrinking(self, done: int, of: int) -> None:
         """`done` of the finds have been shrunk."""
-        line = f"shrinking what was found: {done} of {of}"
+        self._line = f"shrinking what was found: {done} of {of} …"
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], description=line)
+            self._bar.update(self._bar.task_ids[0], description=self._line)
         else:
-            self.say(f"{line} …")
+            self.say(self._line)
+
+    def _say_again(self) -> None:
+        self.say(f"after {time.monotonic() - self._began:.0f} s: {self._line}")
 
     def say(self, line: str) -> None:
         """A line that stays."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -17,6 +18,9 @@ from rich.progress import (
 )
 
 from parity.finding import ScenarioResult
+from parity.report.heartbeat import Heartbeat
+
+LINE_SECONDS = 10.0  # between two lines of a log
 
 
 def counted(number: int, noun: str) -> str:
@@ -30,6 +34,7 @@ class RunProgress:
         self._console = console or Console(stderr=True)
         self._bar: Progress | None = None
         self._failing = 0
+        self._done = 0
         self._lock = threading.Lock()  # both sides start servers at once, each in a thread of its own
         self._coming_up: list[str] = []
 
@@ -43,7 +48,8 @@ class RunProgress:
         """Around a start that takes seconds."""
         if not self._console.is_terminal:
             self._console.print(f"{what} …", highlight=False)
-            yield
+            with self._beating(lambda: what):
+                yield
             return
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with Progress(*columns, console=self._console, transient=True) as bar:
@@ -59,7 +65,9 @@ class RunProgress:
             if replays:
                 what += f" and {counted(replays, 'recorded divergence')}"
             self._console.print(f"playing {what} on both sides …", highlight=False)
-            yield
+            self._done = 0
+            with self._beating(lambda: f"{self._done} of {total} played"):
+                yield
             return
         columns = (
             TextColumn("{task.description}"),
@@ -75,6 +83,21 @@ class RunProgress:
                 yield
             finally:
                 self._bar = None
+
+    @contextmanager
+    def _beating(self, line: Callable[[], str]) -> Iterator[None]:
+        """Say it again and again, with the seconds since."""
+        began = time.monotonic()
+
+        def say() -> None:
+            seconds = f"after {time.monotonic() - began:.0f} s: "
+            self._console.print(seconds + line(), highlight=False, soft_wrap=True)
+
+        heartbeat = Heartbeat(say, LINE_SECONDS).start()
+        try:
+            yield
+        finally:
+            heartbeat.stop()
 
     @contextmanager
     def server(self, who: str, what: str) -> Iterator[None]:
@@ -103,6 +126,7 @@ class RunProgress:
 
     def played(self, result: ScenarioResult | None = None) -> None:
         """One more scenario is done."""
+        self._done += 1
         self._failing += result is not None and not result.verdict.passes
         if self._bar is not None:
             task = self._bar.task_ids[0]

@@ -10,7 +10,7 @@ import pytest
 from parity.engine_side import EngineSide
 from parity.fuzz.document import Document, case_from
 from parity.fuzz.edits import lengths, tidied, without_requests
-from parity.fuzz.examine import Examiner
+from parity.fuzz.examine import Examiner, always
 from parity.fuzz.shrink import Shrunk, shrink
 from parity.fuzz.size import as_key, size
 from parity.scenario import Scenario
@@ -330,7 +330,7 @@ def test_only_equal_documents_are_equally_small() -> None:
     ("fault", "seed"), [(free_order, 0), (free_order, 2), (free_order, 5), (admission, 3), (admission, 9)]
 )
 def test_a_planted_fault_in_eight_requests_is_shown_by_two(fault: Plant, seed: int) -> None:
-    examiner = Examiner(EngineSide(), planted(fault), mirrors=True)
+    examiner = Examiner(always(EngineSide(), planted(fault)), mirrors=True)
     before = timeline(seed)
     finding = next(found for found in examiner.examine(before).findings if found.attribution == "ours")
 
