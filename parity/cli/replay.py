@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ def register(commands: Commands) -> None:
     parser = verb(
         commands,
         "replay",
-        "Play found files again: FIXED (0), FAILED (1) or VOID (2)",
+        "Play found files again: FIXED (0), FAILED or something else that is new (1), VOID (2)",
         "parity replay --all",
         execute,
     )
@@ -92,6 +93,8 @@ def _replays(live: Live, files: Files, progress: RunProgress) -> Iterator[Replay
     from parity.fuzz.replaying import replay
 
     for name, found in files:
+        if found.pin != live.version:
+            print(f"{name} was found on {found.pin}, and is played on {live.version}", file=sys.stderr)
         judged = live.play(case_from(found.scenario), found.policies).judged
         progress.played()
         yield replay(name, found, judged, live.known(found.policies))

@@ -246,10 +246,18 @@ def test_the_pool_stays_small_and_is_never_left_to_the_default() -> None:
         shrunk({"level": "plan", "config": config}, keeps).document["config"] for config in (both, alone)
     ]
 
-    assert configs == [
-        {"model": "tiny-opt", "num_blocks": 4},
-        {"model": "tiny-opt", "kv_cache_memory_bytes": 0},
-    ]
+    assert configs == [{"model": "tiny-opt", "num_blocks": 4}] * 2
+
+
+def test_bytes_are_lowered_where_the_number_of_blocks_is_not_what_counts() -> None:
+    def keeps(document: Document) -> bool:
+        return "num_blocks" not in document["config"] and "kv_cache_memory_bytes" in document["config"]
+
+    config = {"model": "tiny-opt", "kv_cache_memory_bytes": 1 << 20}
+
+    assert shrunk({"level": "plan", "config": config}, keeps).document["config"] == config | {
+        "kv_cache_memory_bytes": 0
+    }
 
 
 def script() -> Document:
