@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from parity.fuzz.replaying import Replay
     from parity.report.progress import RunProgress
 
+FLAKY_PLAYS = 5  # of a side that disagreed with itself: one play shows nothing of it
+
 Files = list[tuple[str, "Found"]]
 
 
@@ -95,6 +97,7 @@ def _replays(live: Live, files: Files, progress: RunProgress) -> Iterator[Replay
     for name, found in files:
         if found.pin != live.version:
             print(f"{name} was found on {found.pin}, and is played on {live.version}", file=sys.stderr)
-        judged = live.play(case_from(found.scenario), found.policies).judged
+        times = FLAKY_PLAYS if found.fingerprint.startswith("flaky:") else 1
+        judged = live.play(case_from(found.scenario), found.policies, times).judged
         progress.played()
         yield replay(name, found, judged, live.known(found.policies))

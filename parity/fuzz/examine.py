@@ -70,10 +70,10 @@ class Examiner:
         """The findings of one document, and what they were found in. Raises Fault for a document that is no scenario."""
         return self.play(case_from(document, name))
 
-    def play(self, case: Case) -> Examined:
-        """The same of a case that is made already."""
+    def play(self, case: Case, times: int = 1) -> Examined:
+        """The same of a case that is made already, played so often."""
         began = time.perf_counter()
-        oracle, subject = play_case(case, *self._sides(case), times=1)
+        oracle, subject = play_case(case, *self._sides(case), times=times)
         self.waited += time.perf_counter() - began
         self.plays += 1
         self.oracle_seconds += oracle.seconds

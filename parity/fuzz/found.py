@@ -175,10 +175,15 @@ def kept(root: Path) -> list[Path]:
 def keep(found: Found, root: Path) -> Path:
     """Keep the finding, once, and give its file. One of its fingerprint that is there already stays unless it is larger.
 
+    Of sides that failed the newest is kept: what `void:subject` and its like say is who, and not why.
     Raises ScenarioError for a kept one that cannot be read, RunFileError where the file cannot be written.
     """
     path = found_path(root, found.fingerprint)
-    if path.exists() and size(read_found(path).scenario) <= size(found.scenario):
+    if (
+        found.attribution is not None
+        and path.exists()
+        and size(read_found(path).scenario) <= size(found.scenario)
+    ):
         return path
     try:
         wholefile.replace(path, found_text(found))

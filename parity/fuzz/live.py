@@ -37,9 +37,9 @@ class Live:
             [(case_from(document), policies) for document, policies in asked],
         )
 
-    def play(self, case: Case, policies: Mapping[str, str]) -> Examined:
-        """One play of both sides, judged."""
-        return self._sides.examiner(policies).play(case)
+    def play(self, case: Case, policies: Mapping[str, str], times: int = 1) -> Examined:
+        """So many plays of both sides, judged."""
+        return self._sides.examiner(policies).play(case, times)
 
     def known(self, policies: Mapping[str, str]) -> Known:
         """What accepted records decide of findings under these choices."""

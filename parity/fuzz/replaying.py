@@ -13,6 +13,8 @@ from parity.fuzz.examine import finding_of, trouble_of
 from parity.fuzz.found import Found
 from parity.fuzz.known import Known
 
+MAX_VALUE = 200  # characters of a value in a line
+
 
 class Replayed(StrEnum):
     """What a replay says."""
@@ -88,4 +90,5 @@ def _told(shows: tuple[str, ...], new: tuple[str, ...]) -> str:
 
 
 def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 1]}…"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from engine.driver import observe
 from parity.fuzz.found import found_text, read_found
 from tests.parity.fuzz import planted
 from tests.parity.fuzz.files import clone, faulty, run, shrunk_text, small, stuck
@@ -86,6 +89,23 @@ def test_a_side_that_fails_is_void_and_wins_over_what_still_shows(
 
 def _raise(*_: object) -> None:
     raise ZeroDivisionError
+
+
+def test_a_side_that_disagreed_with_itself_is_played_until_it_can_show(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plays = itertools.count()
+
+    def unsteady(scenario: Any, policies: Any) -> Any:
+        seen = observe(scenario, policies)
+        seen["end"]["outputs"][0][1] += next(plays) % 2
+        return seen
+
+    planted.use(monkeypatch, lambda patch: patch.setattr("parity.engine_side.observe", unsteady))
+    kept = stuck(small.with_name("flaky.yaml"), fingerprint="flaky:subject", attribution=None)
+
+    assert run("replay", str(kept)) == 1
+    assert capsys.readouterr().out.startswith("FAILED")
 
 
 def test_all_that_is_kept_is_played(small: Path, clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
