@@ -7,44 +7,44 @@ imported inside `execute`, so that `parity --help` stays fast.
 from __future__ import annotations
 
 import argparse
-import signal
+import importlib
 import sys
-import traceback
 from collections.abc import Sequence
-from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from parity.cli import (
-    check,
-    coverage,
-    fidelity,
-    fuzz,
-    oracle,
-    promote,
-    record,
-    replay,
-    run,
-    schema,
-    show,
-    shrink,
-)
-from parity.cli.output import until_the_reader_leaves
+from parity.cli.output import make_steady, written_out
 from parity.errors import ExitCode, ParityError
+from parity.interrupts import ignore, take_over
 
-VERBS = (run, check, show, fuzz, shrink, promote, replay, coverage, fidelity, record, oracle, schema)
+VERBS = (
+    "run",
+    "check",
+    "show",
+    "fuzz",
+    "shrink",
+    "promote",
+    "replay",
+    "coverage",
+    "fidelity",
+    "record",
+    "oracle",
+    "schema",
+)
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose usage errors are one line and exit 64."""
+    """An argument parser whose usage errors are one line and exit 64, each told by the verb that it is about."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As argparse has it, but an argument that a verb does not know is that verb's error, and not its parent's."""
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {message} — see '{self.prog} --help'", file=sys.stderr)
         raise SystemExit(ExitCode.USAGE)
-
-
-def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
-    """SIGTERM as Ctrl-C: the oracle's process is ended and what was played stays."""
-    raise KeyboardInterrupt
 
 
 def build_parser() -> Parser:
@@ -56,18 +56,18 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(
         dest="verb", metavar="VERB", required=True, parser_class=Parser, title="verbs"
     )
-    for verb in VERBS:
-        verb.register(commands)
+    for name in VERBS:
+        importlib.import_module(f"parity.cli.{name}").register(commands)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = build_parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, terminate)
-    code = int(ExitCode.OK)  # what a verb ends with whose reader left, unless its verdict must survive that
+    take_over()
+    make_steady()
     try:
-        with until_the_reader_leaves():
-            code = int(args.execute(args))
+        with written_out():
+            args = build_parser().parse_args(argv)
+            return int(args.execute(args))
     except ParityError as error:
         print(f"parity: {error}", file=sys.stderr)
         return int(error.exit_code)
@@ -75,13 +75,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("parity: interrupted", file=sys.stderr)
         return int(ExitCode.INTERRUPTED)
     except Exception:  # noqa: BLE001 - a fault of our own: everything that helps to mend it, and its exit code
+        import traceback
+
         traceback.print_exc()
         print(
             "parity: a fault of our own, shown above; nothing was concluded — please report it",
             file=sys.stderr,
         )
         return int(ExitCode.HARNESS)
-    return code
+    finally:
+        if argv is None:  # the program, which has nothing left to do
+            ignore()
 
 
 if __name__ == "__main__":
