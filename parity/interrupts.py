@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,8 @@ from typing import NoReturn
 REQUESTS = (signal.SIGINT, signal.SIGTERM)  # to end: a terminal's and a supervisor's
 INTERRUPTED = 130
 TOGETHER_SECONDS = 0.2  # `timeout` signals the process, and then the group that it is in: that is one request
-GRACE_SECONDS = 1.0  # that processes get to clear up when the end is at once; before it is made by force
+GRACE_SECONDS = 1.0  # that a process gets to clear up when the end is at once, before it is ended by force
+ERASE_LINE = "\r\x1b[2K"
 SHOW_CURSOR = "\x1b[?25h"
 
 Kill = Callable[[int, int], None]
@@ -34,12 +34,12 @@ class _Requests:
         self.last = 0.0
         self.shields = 0  # blocks under way in which a request must not raise
         self.raises: type[BaseException] = KeyboardInterrupt
+        self.line: str | None = None  # what the user is to be told at once
 
 
 _requests = _Requests()
-_below: dict[
-    int, Kill
-] = {}  # the processes that this one started and must end, each with what reaches all of it
+_below: dict[int, tuple[Kill, float]] = {}  # the children that this process must end, as `register` has them
+os.register_at_fork(after_in_child=_below.clear)
 
 
 def take_over(*, raises: type[BaseException] = KeyboardInterrupt) -> None:
@@ -72,7 +72,29 @@ def request(_number: int, _frame: FrameType | None) -> None:
     if _requests.number > 1:
         end_at_once()
     if not _requests.shields:
-        raise _requests.raises
+        _raise()
+
+
+def _raise() -> NoReturn:
+    if _requests.line is not None:
+        _write(f"{_requests.line}\n")
+    raise _requests.raises
+
+
+def _write(text: str) -> None:
+    """To stderr, past its buffer, which may be in use; on a terminal in the place of a bar of one line."""
+    with suppress(OSError):
+        os.write(2, (f"{ERASE_LINE}{text}" if os.isatty(2) else text).encode())
+
+
+@contextmanager
+def telling(line: str) -> Iterator[None]:
+    """Around work whose interruption is told when it comes, and not when everything has unwound."""
+    _requests.line = line
+    try:
+        yield
+    finally:
+        _requests.line = None
 
 
 @contextmanager
@@ -109,12 +131,12 @@ def postponed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
         _requests.shields -= 1
     if _requests.number > before and not _requests.shields:
-        raise _requests.raises
+        _raise()
 
 
-def register(pid: int, kill: Kill = os.killpg) -> None:
-    """This process must not outlive us; `kill` is what signals all of it, its group by default."""
-    _below[pid] = kill
+def register(pid: int, kill: Kill = os.killpg, grace: float = GRACE_SECONDS) -> None:
+    """This child must not outlive us: `kill` signals all of it, its group by default, with force after `grace` seconds."""
+    _below[pid] = kill, grace
 
 
 def unregister(pid: int) -> None:
@@ -124,27 +146,28 @@ def unregister(pid: int) -> None:
 
 def end_at_once() -> NoReturn:
     """End whatever is registered, and this process with 130. For a signal's handler, and any thread."""
-    with suppress(Exception):
-        if sys.stderr.isatty():
-            os.write(2, SHOW_CURSOR.encode())
-    processes = dict(_below)
-    patience = time.monotonic() + GRACE_SECONDS
-    _signal_all(processes, signal.SIGTERM)
-    while any(_is_alive(pid) for pid in processes) and time.monotonic() < patience:
+    if os.isatty(2):
+        _write(SHOW_CURSOR)
+    left = dict(_below)
+    _signal(left, signal.SIGTERM)
+    began = time.monotonic()
+    patience = GRACE_SECONDS + max((grace for _, grace in left.values()), default=0.0)
+    while left and (spent := time.monotonic() - began) < patience:
+        left = {pid: how for pid, how in left.items() if not _has_ended(pid)}
+        _signal({pid: how for pid, how in left.items() if spent > how[1]}, signal.SIGKILL)
         time.sleep(0.01)
-    _signal_all(processes, signal.SIGKILL)
     os._exit(INTERRUPTED)
 
 
-def _signal_all(processes: dict[int, Kill], number: int) -> None:
-    for pid, kill in processes.items():
+def _signal(processes: dict[int, tuple[Kill, float]], number: int) -> None:
+    for pid, (kill, _) in processes.items():
         with suppress(OSError):
             kill(pid, number)
 
 
-def _is_alive(pid: int) -> bool:
-    """Of a child: whether it runs, and collects it if not."""
+def _has_ended(pid: int) -> bool:
+    """Collects a child that has."""
     try:
-        return os.waitpid(pid, os.WNOHANG)[0] == 0
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
     except ChildProcessError:
-        return False
+        return True

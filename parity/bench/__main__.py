@@ -19,7 +19,7 @@ from parity.bench import hunt, steps
 from parity.bench.cold_start import cold_start
 from parity.bench.figures import Cell, Figure, figure_lines, rate_table
 from parity.bench.text import QUICK, Launcher, ModelFacts, Plan, measure_dtype, measure_prefix
-from parity.cli.main import Parser
+from parity.cli.parser import Parser
 from parity.errors import ExitCode, ParityError, UsageError
 from parity.interrupts import take_over
 from parity.oracle_side import find_pin, measure_oracle, oracle_faults

@@ -25,6 +25,7 @@ from parity.fuzz.size import Size, size
 from parity.fuzz.tally import Tally, tally_of
 from parity.fuzz.unit import Find, Reduced
 from parity.fuzz.worker import Post
+from parity.interrupts import telling
 from parity.oracle_side import find_pin, measure_oracle
 from parity.records.parse import records_digest
 from parity.report.hunt import Hunted, Kept, hunt_object, hunt_text
@@ -79,6 +80,7 @@ def hunt(request: Request, *, as_json: bool) -> int:
     post = Post(root, pin, measured, plan.level, plan.policies)
     with (
         closing(log.Writer(folder, header)) as writer,
+        telling(_interrupted(root, writer)),
         HuntProgress() as progress,
         closing(_crew(post, request, progress)) as crew,
     ):
@@ -86,6 +88,11 @@ def hunt(request: Request, *, as_json: bool) -> int:
         hunted = hunt_.run()
     _print(hunted, hunt_.spans, as_json=as_json)
     return int(_exit_code(hunted))
+
+
+def _interrupted(root: Path, writer: log.Writer) -> str:
+    kept = shown(root, writer.path)
+    return f"interrupted: ending both sides; what was done is in {kept} (once more ends at once)"
 
 
 def _check_folder(folder: Path) -> None:
@@ -163,10 +170,6 @@ class _Hunt:
             self._shrink(tally)
         except KeyboardInterrupt:
             interrupted = True
-            self._progress.say(
-                f"interrupted: ending both sides; what was done is in {shown(self._root, self._writer.path)}"
-                " (once more ends at once)"
-            )
             tally = campaign.tally
         now = time.monotonic()
         hunted_until = hunted_until or now

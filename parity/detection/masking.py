@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from parity.cli.main import Parser
 from parity.cli.options import positive
+from parity.cli.parser import Parser
 from parity.detection import pairs as made
 from parity.detection.children import Answer, Task, run_all
 from parity.detection.hiding import by_everything, by_hunt, by_known, by_recorded

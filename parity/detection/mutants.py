@@ -13,8 +13,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from parity.cli.main import Parser
 from parity.cli.options import positive
+from parity.cli.parser import Parser
 from parity.detection import report as reports
 from parity.detection.equivalent import FILE, Entry, gone, read_entries, split_known
 from parity.detection.material import take

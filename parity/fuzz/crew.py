@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import active_children, parent_process, util
+from multiprocessing import active_children, parent_process, resource_tracker, util
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ from parity.errors import InconclusiveError, ParityError
 from parity.fuzz.unit import Done, Find, Reduced, Unit
 from parity.fuzz.worker import Post, Worker
 from parity.interrupts import (
+    GRACE_SECONDS,
     end_at_once,
     postponed,
     register,
@@ -34,6 +35,8 @@ from parity.report.progress import RunProgress
 T = TypeVar("T")
 
 MAX_DEATHS = 3  # of processes in one hunt: what always dies must not go on for a night
+
+MEMBER_SECONDS = 3 * GRACE_SECONDS  # at an end at once: it ends its own processes first
 
 
 class Crew(Protocol):
@@ -108,6 +111,7 @@ class Processes:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _open(self) -> ProcessPoolExecutor:
+        _start_tracker()
         return ProcessPoolExecutor(
             self.jobs, mp_context=_Spawning(), initializer=_begin, initargs=(self._post,)
         )
@@ -135,7 +139,7 @@ class _Member(SpawnProcess):
     def start(self) -> None:
         with postponed():
             super().start()
-            register(self.pid or 0, os.kill)
+            register(self.pid or 0, os.kill, MEMBER_SECONDS)
 
     def join(self, timeout: float | None = None) -> None:
         super().join(timeout)
@@ -145,6 +149,20 @@ class _Member(SpawnProcess):
 
 class _Spawning(SpawnContext):
     Process = _Member
+
+
+def _start_tracker() -> None:
+    """The process that clears up after this package of the standard library. An end at once leaves it some, of which it would warn."""
+    with postponed():
+        before = os.environ.get("PYTHONWARNINGS")
+        os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
+        try:
+            resource_tracker.ensure_running()
+        finally:
+            if before is None:
+                del os.environ["PYTHONWARNINGS"]
+            else:
+                os.environ["PYTHONWARNINGS"] = before
 
 
 def _now(work: Callable[[], T]) -> Future[T]:
@@ -170,6 +188,9 @@ def passed_on(
             result = done.result()
         except Exception as error:  # noqa: BLE001 - whatever was raised belongs to whoever waits
             outer.set_exception(understood(error))
+            return
+        except SystemExit:  # it was told to leave its work
+            outer.set_exception(LostWorker())
             return
         if isinstance(result, Told):
             for line in result.lines:
