@@ -27,9 +27,9 @@ def make_steady() -> None:
     """Let this process print through `Results` and `Remarks`. A stream that somebody replaced is left as it is."""
     _fill_descriptors()
     if sys.stdout is None or sys.stdout is sys.__stdout__:
-        sys.stdout = _text(Results(1, "w", closefd=False), sys.stdout)
+        sys.stdout = text(Results(1, "w", closefd=False), sys.stdout)
     if sys.stderr is None or sys.stderr is sys.__stderr__:
-        sys.stderr = _text(Remarks(2, "w", closefd=False), sys.stderr, line_buffering=True)
+        sys.stderr = text(Remarks(2, "w", closefd=False), sys.stderr, line_buffering=True)
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def _fill_descriptors() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free: `number`
 
 
-def _text(raw: io.FileIO, like: TextIO | None, *, line_buffering: bool = False) -> TextIO:
+def text(raw: io.FileIO, like: TextIO | None, *, line_buffering: bool = False) -> TextIO:
     """A text stream as the interpreter makes them; what its encoding lacks is written as an escape."""
     at_once = isinstance(like, io.TextIOWrapper) and (like.line_buffering or like.write_through)
     return io.TextIOWrapper(

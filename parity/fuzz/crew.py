@@ -118,7 +118,7 @@ class Processes:
 
     def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         try:
-            inner = self._pool.submit(work, *arguments)
+            inner = self._hand_out(work, *arguments)
         except BrokenProcessPool:
             self._deaths += 1
             if self._deaths > MAX_DEATHS:
@@ -128,18 +128,23 @@ class Processes:
             self._progress.news("a process of the hunt died; its work is begun again in another one …")
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = self._open()
-            inner = self._pool.submit(work, *arguments)
-        self._under_way = {future for future in self._under_way if not future.done()} | {inner}
+            inner = self._hand_out(work, *arguments)
         return passed_on(inner, _understood, self._progress.news)
+
+    def _hand_out(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """To the pool, which starts a process for it where none is free: half a start could not be ended."""
+        with postponed():
+            future = self._pool.submit(work, *arguments)
+            self._under_way = {one for one in self._under_way if not one.done()} | {future}
+        return future
 
 
 class _Member(SpawnProcess):
-    """A process of the crew, in the register while it lives. Its start is not interrupted, and does not hear the terminal."""
+    """A process of the crew, in the register while it lives."""
 
     def start(self) -> None:
-        with postponed():
-            super().start()
-            register(self.pid or 0, os.kill, MEMBER_SECONDS)
+        super().start()
+        register(self.pid or 0, os.kill, MEMBER_SECONDS)
 
     def join(self, timeout: float | None = None) -> None:
         super().join(timeout)

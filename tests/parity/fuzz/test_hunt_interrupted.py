@@ -137,10 +137,10 @@ def test_ctrl_c_while_the_sides_start(jobs: int, hunt: Hunt) -> None:
 
     one.interrupt()
 
-    assert "nothing was played" in check_end(one, processes, within=6)
+    assert "nothing was played" in check_end(one, processes, within=10)
 
 
-@pytest.mark.parametrize("moment", [0.0, 0.05, 0.15, 0.4])
+@pytest.mark.parametrize("moment", [0.0, 0.1, 0.4])
 def test_ctrl_c_while_the_hunts_processes_start(moment: float, hunt: Hunt) -> None:
     """They are in the terminal's group, and hear it before they could say that it is not for them."""
     one = hunt(SLOW_START, 2)
@@ -150,7 +150,7 @@ def test_ctrl_c_while_the_hunts_processes_start(moment: float, hunt: Hunt) -> No
 
     one.interrupt()
 
-    check_end(one, processes, within=6)
+    check_end(one, processes, within=10)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -162,7 +162,7 @@ def test_ctrl_c_while_units_are_played(jobs: int, hunt: Hunt) -> None:
 
     one.interrupt()
 
-    out = check_end(one, processes, within=6)
+    out = check_end(one, processes, within=10)
     played = sum(done.scenarios for done in read_log(one.folder).units)
     assert f"{played:,} scenarios in" in out
 
@@ -171,7 +171,7 @@ def test_ctrl_c_while_units_are_played(jobs: int, hunt: Hunt) -> None:
 def test_a_second_ctrl_c_ends_at_once(jobs: int, hunt: Hunt) -> None:
     """The drivers take no notice of SIGTERM, so that the end would take seconds."""
     one = hunt(f"{SLOW_START} deaf", jobs)
-    one.wait_for_drivers(jobs)
+    one.wait_for(lambda: len(list(one.folder.parent.glob("deaf-*"))) == jobs)
     processes = below(one.pid)
 
     one.interrupt()
@@ -191,4 +191,4 @@ def test_a_process_of_a_hunt_that_dies_is_told(hunt: Hunt) -> None:
 
     one.wait_for_line("a process of the hunt died; its work is begun again in another one …")
     one.interrupt()
-    check_end(one, below(one.pid), within=6)
+    check_end(one, below(one.pid), within=10)

@@ -1,14 +1,16 @@
 """Our engine behind the protocol of the oracle's driver, at leisure: `python twin_driver.py START_SECONDS PLAY_SECONDS [deaf]`.
 
-A deaf one takes no notice of SIGTERM.
+A deaf one takes no notice of SIGTERM, and says so by a file of its process's number in the folder that it runs in.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from engine.driver import observe
@@ -18,6 +20,7 @@ def main() -> None:
     start, play = map(float, sys.argv[1:3])
     if "deaf" in sys.argv:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        Path(f"deaf-{os.getpid()}").touch()
     for line in sys.stdin:
         message = json.loads(line)
         seq, operation = message["seq"], message["op"]
