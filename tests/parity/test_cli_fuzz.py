@@ -44,6 +44,9 @@ def fuzz(*arguments: str) -> int:
         (["--shard", "3/2"], "takes i/n with 1 <= i <= n, such as 2/4, not '3/2'"),
         (["--shard", "0/2"], "takes i/n"),
         (["--scenarios", "10", "--max-time", "5"], "not allowed with argument"),
+        (["--out", ""], "argument --out: takes a path, and not nothing"),
+        (["--merge", ""], "argument --merge: takes a path, and not nothing"),
+        (["stray"], "parity fuzz: unrecognized arguments: stray — see 'parity fuzz --help'"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line(arguments: list[str], message: str, capsys: Captured) -> None:
@@ -72,6 +75,21 @@ def test_what_does_not_go_together_is_one_line(arguments: list[str], message: st
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("below", ["", "/deeper/still"])
+def test_a_hunts_folder_that_is_a_file_is_one_line(below: str, tmp_path: Path, capsys: Captured) -> None:
+    """Before anything is started."""
+    (tmp_path / "plain").write_text("precious")
+
+    assert fuzz("--out", f"{tmp_path}/plain{below}") == 64
+
+    error = capsys.readouterr().err
+    assert error == (
+        f"parity: --out {tmp_path}/plain{below}: {tmp_path}/plain is no folder"
+        " — name a folder that is new or empty\n"
+    )
+    assert (tmp_path / "plain").read_text() == "precious"
 
 
 def parts(folder: Path) -> list[str]:
@@ -144,3 +162,7 @@ def test_a_planted_fault_is_found_and_shrunk_to_two_requests(
     assert ours[0]["requests"] <= 2
     kept = {path.stem for path in (out_of_the_way / "found").glob("*.yaml")}
     assert kept == {one["fingerprint"][3:] for one in shown["finds"]}
+    seconds = shown["seconds"]
+    assert seconds["starting"] > 0 < seconds["shrinking"]
+    parts = seconds["starting"] + seconds["hunting"] + seconds["shrinking"]
+    assert parts == pytest.approx(seconds["wall"], abs=0.5)
