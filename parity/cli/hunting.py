@@ -18,7 +18,7 @@ from parity import runlog
 from parity.errors import ExitCode, UsageError
 from parity.fuzz import log
 from parity.fuzz.campaign import SHRINK_SECONDS, SHRUNK_AT_ONCE, Campaign, Plan, shrink_all
-from parity.fuzz.cluster import Cluster
+from parity.fuzz.cluster import Cluster, check_address
 from parity.fuzz.crew import Alone, Crew, Processes
 from parity.fuzz.found import found_of, keep
 from parity.fuzz.size import Size, size
@@ -78,6 +78,8 @@ def hunt(request: Request, *, as_json: bool) -> int:
         shard=plan.shard,
     )
     post = Post(root, pin, measured, plan.level, plan.policies)
+    if request.cluster is not None:
+        check_address(request.cluster)  # before there is a log of nothing
     with (
         closing(log.Writer(folder, header)) as writer,
         telling(_interrupted(root, writer)),
@@ -104,6 +106,9 @@ def _check_folder(folder: Path) -> None:
 
 def merge(folders: Sequence[Path], *, as_json: bool) -> int:
     """Join hunts of one seed that were split over machines, or cut short; a unit that is in two counts once."""
+    for index, folder in enumerate(folders):
+        if folder.resolve() in [other.resolve() for other in folders[:index]]:
+            raise UsageError(f"{folder} is given twice", hint="name each part once")
     logs = [log.read_log(folder) for folder in folders]
     names = [str(folder) for folder in folders]
     log.check_parts(logs, names)
@@ -115,13 +120,14 @@ def merge(folders: Sequence[Path], *, as_json: bool) -> int:
             if reduced.find.fingerprint not in kept:
                 kept[reduced.find.fingerprint] = _kept(root, one.header, reduced)
     hunted = Hunted(
-        header=msgspec.structs.replace(logs[0].header, shard=(1, 1)),
+        header=logs[0].header,
         tally=tally,
         kept=tuple(kept.values()),
         left=sum(find.fingerprint not in kept for find in tally.finds()),
-        wall=sum(done.spent.whole for one in logs for done in one.units),
-        jobs=1,
+        wall=tally.spent.whole,
+        jobs=None,
         folder=Path(names[0]) if len(names) == 1 else None,
+        shards=tuple(sorted({one.header.shard for one in logs})),
     )
     _print(hunted, None, as_json=as_json)
     return int(_exit_code(hunted))

@@ -30,7 +30,8 @@ class Kept(msgspec.Struct, frozen=True):
 class Hunted(msgspec.Struct, frozen=True):
     """A hunt that ended. `left` are the finds that were not shrunk; `wall` are seconds, the sides' start included.
 
-    `folder` is null for hunts that were joined.
+    `folder` is null for hunts that were joined. Of parts that were read back `shards` are there, `jobs` is null and
+    `wall` the time of all jobs together.
     """
 
     header: Header
@@ -38,9 +39,21 @@ class Hunted(msgspec.Struct, frozen=True):
     kept: tuple[Kept, ...]
     left: int
     wall: float
-    jobs: int
+    jobs: int | None
     folder: Path | None
     interrupted: bool = False
+    shards: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def missing_shards(self) -> list[str]:
+        """The shards of the hunt that none of the parts is."""
+        of = self.shards[0][1] if self.shards else 0
+        return [f"{place}/{of}" for place in range(1, of + 1) if (place, of) not in self.shards]
+
+    @property
+    def missing_units(self) -> list[int]:
+        """The units below the last one that no part has done."""
+        return sorted(set(range(max(self.tally.units, default=-1) + 1)) - self.tally.units)
 
     @property
     def found(self) -> bool:
@@ -56,7 +69,14 @@ class Hunted(msgspec.Struct, frozen=True):
 def hunt_text(hunted: Hunted) -> Text:
     """The whole report."""
     tally, header = hunted.tally, hunted.header
-    lines = [_title(header), _played(hunted), *_unplayed(tally), *_reached(tally, header), *_known(tally)]
+    lines = [
+        _title(hunted),
+        _played(hunted),
+        *_gaps(hunted),
+        *_unplayed(tally),
+        *_reached(tally, header),
+        *_known(tally),
+    ]
     lines += _time(tally)
     for kept in _worst_first(hunted.kept):
         lines += ["", *_find(kept)]
@@ -77,7 +97,7 @@ def hunt_object(hunted: Hunted) -> dict[str, Any]:
         "pin": msgspec.to_builtins(header.pin),
         "level": header.level,
         "seed": header.seed,
-        "shard": list(header.shard),
+        "shard": list(header.shard) if len(hunted.shards) < 2 else [1, 1],
         "policies": header.policies,
         "units": len(tally.units),
         "scenarios": tally.scenarios,
@@ -96,6 +116,8 @@ def hunt_object(hunted: Hunted) -> dict[str, Any]:
         "finds": [_find_object(kept) for kept in _worst_first(hunted.kept)],
         "not_shrunk": hunted.left,
         "interrupted": hunted.interrupted,
+        "missing_shards": hunted.missing_shards,
+        "missing_units": hunted.missing_units if hunted.shards else [],
         "log": None if hunted.folder is None else str(hunted.folder),
     }
 
@@ -120,9 +142,23 @@ def harness_share(tally: Tally) -> float:
     return tally.spent.judging / whole if whole else 0.0
 
 
-def _title(header: Header) -> str:
+def _gaps(hunted: Hunted) -> list[str]:
+    """What is missing of hunts that were joined."""
+    if not hunted.shards:
+        return []
+    shards, units = hunted.missing_shards, hunted.missing_units
+    lines = [f"missing: {'shard' if len(shards) == 1 else 'shards'} {', '.join(shards)}"] if shards else []
+    if units:
+        told = _cut([str(index) for index in units])
+        lines.append(f"{counted(len(units), 'unit')} below the last in none of the parts: {told}")
+    return lines
+
+
+def _title(hunted: Hunted) -> str:
+    header = hunted.header
     policies = "".join(f", {name}={value}" for name, value in header.policies.items())
-    shard = "" if header.shard == (1, 1) else f", shard {header.shard[0]}/{header.shard[1]}"
+    shards = [f"{place}/{of}" for place, of in hunted.shards or (header.shard,) if of > 1]
+    shard = f", {'shard' if len(shards) == 1 else 'shards'} {' and '.join(shards)}" if shards else ""
     return (
         f"hunt at level {header.level}, engine{policies} against vLLM {header.pin.measured}"
         f" (pin {header.pin.name}), seed {header.seed}{shard}"
@@ -133,6 +169,11 @@ def _played(hunted: Hunted) -> str:
     tally = hunted.tally
     steps = "" if tally.median_steps is None else f", median {tally.median_steps:g} steps"
     rate = tally.scenarios / hunted.wall if hunted.wall else 0.0
+    if hunted.jobs is None:
+        return (
+            f"{counted(tally.scenarios, 'scenario')} in {hunted.wall:.1f} s of all jobs together"
+            f" ({rate:.0f} a second and job{steps}), {counted(len(tally.states), 'distinct state')}"
+        )
     return (
         f"{tally.scenarios:,} scenarios in {hunted.wall:.1f} s by {counted(hunted.jobs, 'job')}"
         f" ({rate:.0f} a second with the start-up{steps}), {len(tally.states):,} distinct states"
