@@ -188,7 +188,9 @@ class OraclePlayer:
     def _start(self) -> ProcessSide:
         if self._driver is None:
             began = time.perf_counter()
-            self._driver = start_oracle(self._stage.root, self._pin, None, Way(debug=self._stage.debug))
+            self._driver = start_oracle(
+                self._stage.root, self._pin, None, Way(debug=self._stage.debug), self._stage.progress.news
+            )
             with self._stage.progress.starting(f"starting vLLM {self._measured.version}"):
                 self.hello = greet(self._driver, self._measured)
             self.start_seconds = time.perf_counter() - began
@@ -282,7 +284,7 @@ class SubjectPlayer:
             way = Way(
                 scheduler=door.scheduler_cls.class_, path=tuple(str(folder.resolve()) for folder in path)
             )
-            return start_oracle(self._stage.root, self._pin, None, way)
+            return start_oracle(self._stage.root, self._pin, None, way, self._stage.progress.news)
         assert door.process is not None, "levels plan and schedule without a door"
         return open_process(subject.name, door.process, self._loaded.folder, lenses)
 
