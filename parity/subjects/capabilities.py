@@ -105,10 +105,23 @@ def _served(scenario: ServeScenario) -> Iterator[str]:
         yield "float32-weights"
     if any(isinstance(action, Signal | Exit) for action in scenario.script):
         yield "signals"
-    if any(isinstance(action, Until) for action in scenario.script):
+    if _looks_at_the_load(scenario):
         yield "metrics"
     if (
         scenario.config.generation_config is not None
         or scenario.config.override_generation_config is not None
     ):
         yield "generation-config"
+
+
+def _looks_at_the_load(scenario: ServeScenario) -> bool:
+    """Whether the load that `/metrics` tells decides what is said.
+
+    Only it tells whether a client that gave up was met with silence, and what of an answer is a matter of
+    time when a signal cuts it off.
+    """
+    return (
+        any(isinstance(action, Until | Signal) for action in scenario.script)
+        or any(exchange.deadline is not None for exchange in scenario.exchanges)
+        or any(exchange.path.partition("?")[0] == "/metrics" for exchange in scenario.exchanges)
+    )
