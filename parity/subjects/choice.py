@@ -13,7 +13,7 @@ from parity.scenario import Case, Level, ServerConfig, ServeScenario
 from parity.serve.launcher import DEFAULTS
 from parity.subjects.capabilities import missing
 from parity.subjects.doors import HttpDoor, ServeDoor
-from parity.subjects.fields import below_minimum
+from parity.subjects.fields import below_minimum, unobserved
 from parity.subjects.subject import Loaded, Subject
 
 
@@ -45,7 +45,8 @@ def _lacks(case: Case, subject: Subject) -> NotCompared | None:
     level = case.scenario.level
     if level not in subject.levels:
         return NotCompared(case.id, level, "unsupported", (f"level {level}",))
-    lacking = missing(case, subject.can)
+    hidden = unobserved(subject.observes, level)
+    lacking = missing(case, subject.can, shows_length="plan.max_model_len" not in hidden)
     door = subject.door
     if isinstance(case.scenario, ServeScenario):
         if door.serve is not None:
