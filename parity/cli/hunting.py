@@ -175,6 +175,7 @@ class _Hunt:
         except KeyboardInterrupt:
             interrupted = True
             tally = campaign.tally
+        self._progress.show("ending both sides")
         now = time.monotonic()
         hunted_until = hunted_until or now
         ready = campaign.ready or hunted_until
