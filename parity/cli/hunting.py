@@ -18,12 +18,12 @@ from parity import runlog
 from parity.errors import ExitCode, UsageError
 from parity.fuzz import log
 from parity.fuzz.campaign import SHRINK_SECONDS, SHRUNK_AT_ONCE, Campaign, Plan, shrink_all
-from parity.fuzz.cluster import Cluster
+from parity.fuzz.cluster import Cluster, check_address
 from parity.fuzz.crew import Alone, Crew, Processes
-from parity.fuzz.found import Found, keep
+from parity.fuzz.found import found_of, keep
 from parity.fuzz.size import Size, size
 from parity.fuzz.tally import Tally, tally_of
-from parity.fuzz.unit import Find, Reduced
+from parity.fuzz.unit import Find, Reduced, verdict_of
 from parity.fuzz.worker import Post
 from parity.interrupts import telling
 from parity.oracle_side import find_pin, measure_oracle
@@ -82,6 +82,8 @@ def hunt(request: Request, *, as_json: bool) -> int:
         shard=plan.shard,
     )
     post = Post(root, pin, measured, plan.level, plan.policies)
+    if request.cluster is not None:
+        check_address(request.cluster)  # before there is a log of nothing
     with (
         closing(log.Writer(folder, header)) as writer,
         telling(_interrupted(root, writer)),
@@ -108,6 +110,9 @@ def _check_folder(folder: Path) -> None:
 
 def merge(folders: Sequence[Path], *, as_json: bool) -> int:
     """Join hunts of one seed that were split over machines, or cut short; a unit that is in two counts once."""
+    for index, folder in enumerate(folders):
+        if folder.resolve() in [other.resolve() for other in folders[:index]]:
+            raise UsageError(f"{folder} is given twice", hint="name each part once")
     logs = [log.read_log(folder) for folder in folders]
     names = [str(folder) for folder in folders]
     log.check_parts(logs, names)
@@ -119,13 +124,14 @@ def merge(folders: Sequence[Path], *, as_json: bool) -> int:
             if reduced.find.fingerprint not in kept:
                 kept[reduced.find.fingerprint] = _kept(root, one.header, reduced)
     hunted = Hunted(
-        header=msgspec.structs.replace(logs[0].header, shard=(1, 1)),
+        header=logs[0].header,
         tally=tally,
         kept=tuple(kept.values()),
         left=sum(find.fingerprint not in kept for find in tally.finds()),
-        wall=sum(done.spent.whole for one in logs for done in one.units),
-        jobs=1,
+        wall=tally.spent.whole,
+        jobs=None,
         folder=Path(names[0]) if len(names) == 1 else None,
+        shards=tuple(sorted({one.header.shard for one in logs})),
     )
     _print(hunted, as_json=as_json)
     return int(_exit_code(hunted))
@@ -225,24 +231,15 @@ class _Hunt:
         self._kept[reduced.find.fingerprint] = kept
 
 
-def _first_told(find: Find) -> tuple[bool, Size]:
-    """Differences before what both sides do, and the smallest first."""
-    return find.attribution == "mirrored", size(find.document)
+def _first_told(find: Find) -> tuple[int, bool, Size]:
+    """The worst verdict first, differences before what both sides do, and the smallest first."""
+    return verdict_of(find).severity, find.attribution == "mirrored", size(find.document)
 
 
 def _kept(root: Path, header: log.Header, reduced: Reduced) -> Kept:
     """The find in a file of its own, unless a smaller one of its fingerprint is there."""
-    found = Found(
-        **{field: getattr(reduced.find, field) for field in _SHARED},
-        pin=header.pin.measured,
-        scenario=reduced.find.document,
-        seed=header.seed,
-        attempts=reduced.attempts,
-    )
+    found = found_of(reduced.find, header.pin.measured, header.seed, reduced.attempts)
     return Kept(reduced, shown(root, keep(found, root)))
-
-
-_SHARED = tuple(field for field in Find.__struct_fields__ if field != "document")
 
 
 def _crew(post: Post, request: Request, progress: HuntProgress) -> Crew:

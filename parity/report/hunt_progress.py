@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from types import TracebackType
 
@@ -10,6 +9,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from parity.fuzz.tally import Tally
+from parity.report.heartbeat import Heartbeat
+from parity.report.hunt import counted_finds
 from parity.report.progress import counted
 
 LOG_SECONDS = 10.0  # between two lines where stderr is no terminal
@@ -22,9 +23,8 @@ class HuntProgress:
         self._console = console or Console(stderr=True)
         self._every = every
         self._bar: Progress | None = None
-        self._line = ""
-        self._ended = threading.Event()
-        self._beat = threading.Thread(target=self._repeat, daemon=True)
+        self._heartbeat = Heartbeat(self._say_again, every)
+        self._line = "starting"
         self._began = self._said = time.monotonic()
 
     def __enter__(self) -> HuntProgress:
@@ -35,19 +35,18 @@ class HuntProgress:
             self._bar.add_task("", total=None)
             self._bar.start()
         else:
-            self._beat.start()
+            self._heartbeat.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         del kind, error, trace
-        self._ended.set()
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
         else:
-            self._beat.join()
+            self._heartbeat.stop()
 
     def phase(self, what: str) -> None:
         """Something else begins that takes seconds."""
@@ -57,14 +56,13 @@ class HuntProgress:
 
     def hunted(self, tally: Tally) -> None:
         """One more unit is done."""
-        is_first = len(tally.units) == 1
         rate = tally.scenarios / max(time.monotonic() - self._began, 1e-9)
         self.show(
             f"{counted(tally.scenarios, 'scenario')}, {rate:.0f} a second,"
-            f" {counted(len(tally.states), 'distinct state')}, {counted(len(tally.finds()), 'new fingerprint')},"
+            f" {counted(len(tally.states), 'distinct state')}, {counted_finds(tally.finds())},"
             f" {counted(sum(tally.known.values()), 'known finding')}"
         )
-        if self._bar is None and (is_first or time.monotonic() - self._said >= self._every):
+        if self._bar is None and len(tally.units) == 1:
             self.say(self._line)
 
     def say(self, line: str) -> None:
@@ -78,9 +76,8 @@ class HuntProgress:
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], description=line)
 
-    def _repeat(self) -> None:
-        """Says again what is under way, where nothing else was said for long."""
-        while not self._ended.wait(max(0.0, self._said + self._every - time.monotonic())):
-            now = time.monotonic()
-            if now - self._said >= self._every:
-                self.say(f"{self._line}; {now - self._began:.0f} s so far")
+    def _say_again(self) -> None:
+        """What is under way, where nothing else was said for long."""
+        now = time.monotonic()
+        if now - self._said >= self._every:
+            self.say(f"{self._line}; {now - self._began:.0f} s so far")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
@@ -18,6 +19,9 @@ from rich.progress import (
 )
 
 from parity.finding import ScenarioResult
+from parity.report.heartbeat import Heartbeat
+
+LINE_SECONDS = 10.0  # between two lines of a log
 
 ENDING_SECONDS = 1.0  # after which an end is said to be under way
 
@@ -42,6 +46,7 @@ class RunProgress:
         self._say = say or self._print
         self._bar: Progress | None = None
         self._failing = 0
+        self._done = 0
         self._lock = threading.Lock()  # both sides start servers at once, each in a thread of its own
         self._coming_up: list[str] = []
 
@@ -73,7 +78,8 @@ class RunProgress:
         """Around a start that takes seconds."""
         if not self._is_live:
             self._say(f"{what} …")
-            yield
+            with self._beating(lambda: what):
+                yield
             return
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with Progress(*columns, console=self._console, transient=True) as bar:
@@ -89,7 +95,9 @@ class RunProgress:
             if replays:
                 what += f" and {counted(replays, 'recorded divergence')}"
             self._say(f"playing {what} on both sides …")
-            yield
+            self._done = 0
+            with self._beating(lambda: f"{self._done} of {total} played"):
+                yield
             return
         columns = (
             TextColumn("{task.description}"),
@@ -105,6 +113,20 @@ class RunProgress:
                 yield
             finally:
                 self._bar = None
+
+    @contextmanager
+    def _beating(self, line: Callable[[], str]) -> Iterator[None]:
+        """Say it again and again, with the seconds since."""
+        began = time.monotonic()
+
+        def say() -> None:
+            self._say(f"after {time.monotonic() - began:.0f} s: {line()}")
+
+        heartbeat = Heartbeat(say, LINE_SECONDS).start()
+        try:
+            yield
+        finally:
+            heartbeat.stop()
 
     @contextmanager
     def server(self, who: str, what: str) -> Iterator[None]:
@@ -133,6 +155,7 @@ class RunProgress:
 
     def played(self, result: ScenarioResult | None = None) -> None:
         """One more scenario is done."""
+        self._done += 1
         self._failing += result is not None and not result.verdict.passes
         if self._bar is not None:
             task = self._bar.task_ids[0]

@@ -67,6 +67,9 @@ def test_what_cannot_be_meant_is_one_line(arguments: list[str], message: str, ca
         (["--merge", "nowhere", "--seed", "1"], "--merge plays nothing, so --seed has no part in it"),
         (["--merge", "nowhere", "--max-time", "9"], "so --max-time has no part in it"),
         (["--cluster", "tcp://127.0.0.1:9", "--jobs", "2"], "--jobs is for this machine"),
+        (["--cluster", "foo"], "--cluster 'foo' is no address — such as tcp://host:8786"),
+        (["--cluster", "tcp://127.0.0.1:65536"], "is no address"),
+        (["--cluster", "tcp://127.0.0.1:9"], "nothing listens at tcp://127.0.0.1:9: Connection refused"),
         (["--policy", "null-block-capacity=maybe"], "null-block-capacity"),
     ],
 )
@@ -149,6 +152,30 @@ def test_shards_are_joined_and_nothing_counts_twice(out_of_the_way: Path, capsys
     assert shown["known"] == {"preemption/decided": {"findings": 3, "behind": 0}}
     assert [one["fingerprint"] for one in shown["finds"]] == ["f1:00000000000000aa"]
     assert shown["not_shrunk"] == 0
+
+
+def test_what_is_missing_of_a_joined_hunt_is_named(out_of_the_way: Path, capsys: Captured) -> None:
+    for place, units in ((1, (0, 6)), (3, (2, 8))):
+        writer = Writer(out_of_the_way / str(place), header(shard=(place, 3)))
+        for index in units:
+            writer.put(UnitLine(done(index)))
+        writer.close()
+    folders = [str(out_of_the_way / place) for place in ("1", "3")]
+
+    assert fuzz("--merge", *folders) == 0
+    told = capsys.readouterr().out
+    assert "shards 1/3 and 3/3" in told
+    assert "missing: shard 2/3" in told
+    assert "5 units below the last in none of the parts: 1, 3, 4, 5, 7" in told
+    assert "s of all jobs together" in told
+
+    assert fuzz("--merge", *folders, "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["missing_shards"], shown["missing_units"]) == (["2/3"], [1, 3, 4, 5, 7])
+    assert shown["seconds"]["wall"] == pytest.approx(4 * done(0).spent.whole)
+
+    assert fuzz("--merge", folders[0], f"{folders[0]}/") == 64
+    assert "is given twice" in capsys.readouterr().err
 
 
 def test_a_joined_hunt_without_finds_is_green(out_of_the_way: Path, capsys: Captured) -> None:
