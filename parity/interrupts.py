@@ -146,8 +146,6 @@ def unregister(pid: int) -> None:
 
 def end_at_once() -> NoReturn:
     """End whatever is registered, and this process with 130. For a signal's handler, and any thread."""
-    if os.isatty(2):
-        _write(SHOW_CURSOR)
     left = dict(_below)
     _signal(left, signal.SIGTERM)
     began = time.monotonic()
@@ -156,6 +154,8 @@ def end_at_once() -> NoReturn:
         left = {pid: how for pid, how in left.items() if not _has_ended(pid)}
         _signal({pid: how for pid, how in left.items() if spent > how[1]}, signal.SIGKILL)
         time.sleep(0.01)
+    if os.isatty(2):
+        _write(SHOW_CURSOR)
     os._exit(INTERRUPTED)
 
 

@@ -42,6 +42,10 @@ class Spans(msgspec.Struct, frozen=True):
     hunting: float
     shrinking: float
 
+    @property
+    def whole(self) -> float:
+        return self.starting + self.hunting + self.shrinking
+
 
 class Request(msgspec.Struct, frozen=True):
     """A hunt as it was asked for, and who is to do it: `jobs` processes, null for one a core, or a cluster."""
@@ -88,7 +92,7 @@ def hunt(request: Request, *, as_json: bool) -> int:
     ):
         hunt_ = _Hunt(plan, root, header, writer, crew, progress, began)
         hunted = hunt_.run()
-    _print(hunted, hunt_.spans, as_json=as_json)
+    _print(hunted, hunt_.spans, plan.seconds, as_json=as_json)
     return int(_exit_code(hunted))
 
 
@@ -129,7 +133,7 @@ def merge(folders: Sequence[Path], *, as_json: bool) -> int:
         folder=Path(names[0]) if len(names) == 1 else None,
         shards=tuple(sorted({one.header.shard for one in logs})),
     )
-    _print(hunted, None, as_json=as_json)
+    _print(hunted, as_json=as_json)
     return int(_exit_code(hunted))
 
 
@@ -177,6 +181,7 @@ class _Hunt:
         except KeyboardInterrupt:
             interrupted = True
             tally = campaign.tally
+        self._progress.show("ending both sides")
         now = time.monotonic()
         hunted_until = hunted_until or now
         ready = campaign.ready or hunted_until
@@ -256,7 +261,9 @@ def _exit_code(hunted: Hunted) -> ExitCode:
     return ExitCode.FINDINGS if hunted.found else ExitCode.OK
 
 
-def _print(hunted: Hunted, spans: Spans | None, *, as_json: bool) -> None:
+def _print(
+    hunted: Hunted, spans: Spans | None = None, seconds: float | None = None, *, as_json: bool
+) -> None:
     if as_json:
         whole = hunt_object(hunted)
         if spans is not None:
@@ -266,11 +273,14 @@ def _print(hunted: Hunted, spans: Spans | None, *, as_json: bool) -> None:
         return
     Console(soft_wrap=True, highlight=False).print(hunt_text(hunted))
     if spans is not None:
-        print(_where_the_time_went(spans, hunted.wall))
+        print(where_the_time_went(spans, seconds))
 
 
-def _where_the_time_went(spans: Spans, wall: float) -> str:
-    line = (
-        f"of {wall:.1f} s: {spans.starting:.1f} s until the first unit began, {spans.hunting:.1f} s of units"
-    )
-    return f"{line}, {spans.shrinking:.1f} s of shrinking" if spans.shrinking >= 0.1 else line
+def where_the_time_went(spans: Spans, asked: float | None) -> str:
+    """One line; `asked` are the seconds that the hunt was to take, null where it was a number of scenarios."""
+    line = f"of {spans.whole:.1f} s: {spans.starting:.1f} s until the first unit began, {spans.hunting:.1f} s of units"
+    if spans.shrinking >= 0.1:
+        line += f", {spans.shrinking:.1f} s of shrinking"
+    if asked is not None and spans.whole > asked:
+        line += f" (--max-time {asked:g} bounds what is begun, not what is under way)"
+    return line

@@ -167,16 +167,16 @@ def _title(hunted: Hunted) -> str:
 
 def _played(hunted: Hunted) -> str:
     tally = hunted.tally
-    steps = "" if tally.median_steps is None else f", median {tally.median_steps:g} steps"
+    median = tally.median_steps
+    steps = "" if median is None else f", median {median:g} step{'' if median == 1 else 's'}"
     rate = tally.scenarios / hunted.wall if hunted.wall else 0.0
     if hunted.jobs is None:
-        return (
-            f"{counted(tally.scenarios, 'scenario')} in {hunted.wall:.1f} s of all jobs together"
-            f" ({rate:.0f} a second and job{steps}), {counted(len(tally.states), 'distinct state')}"
-        )
+        how, speed = "of all jobs together", f"{rate:.0f} a second and job"
+    else:
+        how, speed = f"by {counted(hunted.jobs, 'job')}", f"{rate:.0f} a second with the start-up"
     return (
-        f"{tally.scenarios:,} scenarios in {hunted.wall:.1f} s by {counted(hunted.jobs, 'job')}"
-        f" ({rate:.0f} a second with the start-up{steps}), {len(tally.states):,} distinct states"
+        f"{counted(tally.scenarios, 'scenario')} in {hunted.wall:.1f} s {how}"
+        f" ({speed}{steps}), {counted(len(tally.states), 'distinct state')}"
     )
 
 
@@ -190,7 +190,9 @@ def _reached(tally: Tally, header: Header) -> list[str]:
     names = behaviours.VOCABULARY[header.level]
     reached = [name for name in names if name in tally.behaviours]
     rare = sorted(reached, key=lambda name: (tally.behaviours[name], name))[:3]
-    lines = [f"behaviours: {len(reached)} of {len(names)} reached, {len(tally.pairs):,} pairs of them"]
+    lines = [
+        f"behaviours: {len(reached)} of {len(names)} reached, {counted(len(tally.pairs), 'pair')} of them"
+    ]
     if rare:
         lines[0] += "; rarest: " + ", ".join(f"{name} ({tally.behaviours[name]})" for name in rare)
     missing = never(tally, header)
@@ -202,7 +204,7 @@ def _reached(tally: Tally, header: Header) -> list[str]:
 def _known(tally: Tally) -> list[str]:
     lines = []
     for record, count in sorted(tally.known.items()):
-        behind = f", looked behind {tally.behind[record]} times" if tally.behind[record] else ""
+        behind = f", looked behind {counted(tally.behind[record], 'time')}" if tally.behind[record] else ""
         lines.append(f"known: {record}: {counted(count, 'finding')}{behind}")
     return lines
 

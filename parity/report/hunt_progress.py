@@ -50,14 +50,14 @@ class HuntProgress:
 
     def phase(self, what: str) -> None:
         """Something else begins that takes seconds."""
-        self._show(what)
+        self.show(what)
         if self._bar is None:
             self.say(f"{what} …")
 
     def hunted(self, tally: Tally) -> None:
         """One more unit is done."""
         rate = tally.scenarios / max(time.monotonic() - self._began, 1e-9)
-        self._show(
+        self.show(
             f"{counted(tally.scenarios, 'scenario')}, {rate:.0f} a second,"
             f" {counted(len(tally.states), 'distinct state')}, {counted_finds(tally.finds())},"
             f" {counted(sum(tally.known.values()), 'known finding')}"
@@ -70,7 +70,8 @@ class HuntProgress:
         self._said = time.monotonic()
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
-    def _show(self, line: str) -> None:
+    def show(self, line: str) -> None:
+        """What is under way, where it is not worth a line of a log."""
         self._line = line
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], description=line)

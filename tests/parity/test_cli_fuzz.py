@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from parity.cli import main as command
+from parity.cli.hunting import Spans, where_the_time_went
 from parity.fuzz.log import FindLine, UnitLine, Writer
 from parity.fuzz.unit import Reduced
 from tests.parity.fuzz.test_log import header
@@ -93,6 +94,27 @@ def test_a_hunts_folder_that_is_a_file_is_one_line(below: str, tmp_path: Path, c
         " — name a folder that is new or empty\n"
     )
     assert (tmp_path / "plain").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("spans", "asked", "line"),
+    [
+        (Spans(8.0, 12.0, 0.0), 60.0, "of 20.0 s: 8.0 s until the first unit began, 12.0 s of units"),
+        (
+            Spans(8.0, 12.0, 4.5),
+            None,
+            "of 24.5 s: 8.0 s until the first unit began, 12.0 s of units, 4.5 s of shrinking",
+        ),
+        (
+            Spans(26.0, 4.0, 0.0),
+            10.0,
+            "of 30.0 s: 26.0 s until the first unit began, 4.0 s of units"
+            " (--max-time 10 bounds what is begun, not what is under way)",
+        ),
+    ],
+)
+def test_the_report_says_where_the_time_went(spans: Spans, asked: float | None, line: str) -> None:
+    assert where_the_time_went(spans, asked) == line
 
 
 def parts(folder: Path) -> list[str]:
