@@ -13,6 +13,8 @@ from parity.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from parity.records.draft import Measured
+    from parity.runlog import RunFile
+    from parity.subjects.subject import Loaded
 
 OWNER = "@maintainers"
 
@@ -44,6 +46,7 @@ def _register_writing(actions: Commands) -> None:
     _add_from(new, required=True)
     new.add_argument("--slug", default=None, help="the file's name (default: the scenario's)")
     new.add_argument("--by", default=OWNER, metavar="@WHO", help=f"who proposes it (default: {OWNER})")
+    _add_subject(new)
     _add_upstream(new)
     refresh = verb(
         actions,
@@ -54,6 +57,7 @@ def _register_writing(actions: Commands) -> None:
     )
     refresh.add_argument("id", metavar="ID", help="the record, as <area>/<slug>")
     _add_from(refresh, required=False)
+    _add_subject(refresh)
     _add_upstream(refresh)
 
 
@@ -70,17 +74,21 @@ def _register_accepting(actions: Commands) -> None:
     accept.add_argument(
         "--solo", action="store_true", help="the one who proposed it decides; reports show that"
     )
+    _add_subject(accept)
     _add_upstream(accept)
 
 
 def _register_reading(actions: Commands) -> None:
     lint = verb(actions, "lint", "check every record against every rule", "parity record lint", _lint)
+    _add_subject(lint)
     _add_upstream(lint)
     add_json(lint)
     list_ = verb(actions, "list", "list the records", "parity record list --json", _list)
+    _add_subject(list_)
     add_json(list_)
     show = verb(actions, "show", "print one record", "parity record show auto-fit/null-block-counted", _show)
     show.add_argument("id", metavar="ID", help="the record, as <area>/<slug>")
+    _add_subject(show)
     add_json(show)
 
 
@@ -90,22 +98,25 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _new(args: argparse.Namespace) -> int:
-    from parity.records.draft import draft
+    from parity.records.draft import draft, usual_anchors
     from parity.records.layout import create, draft_text
-    from parity.records.parse import FOLDER
     from parity.records.rules_front import SLUG
     from parity.root import project_root
+    from parity.runfile import shown
 
     root = project_root()
     if args.slug is not None and not SLUG.fullmatch(args.slug):
         raise UsageError(f"--slug {args.slug!r} is not lower-case words joined by dashes")
-    measured = _measured(args)
-    front = draft(measured, by=args.by, today=_today(), root=root, upstream=_upstream(args, root))
+    read, scenario = _run(args)
+    loaded = _subject(args, root, read)
+    measured = _measured(args, read, scenario)
+    anchors = usual_anchors(measured, root, _upstream(args, root))
+    front = draft(measured, by=args.by, today=_today(), anchors=anchors)
     area, _, slug = measured.line.id.partition("/")
-    path = root / FOLDER / area / f"{args.slug or slug.replace('/', '-')}.md"
+    path = loaded.records / area / f"{args.slug or slug.replace('/', '-')}.md"
     create(path, draft_text(front))
-    print(path.relative_to(root).as_posix())
-    _say("write its prose, then `parity record lint`; it covers nothing until it is accepted")
+    print(shown(root, path).as_posix())
+    _say(f"write its prose, then `parity record lint{_flag(args)}`; it covers nothing until it is accepted")
     return ExitCode.OK
 
 
@@ -116,20 +127,23 @@ def _refresh(args: argparse.Namespace) -> int:
     from parity.root import project_root
 
     root = project_root()
-    path = _path_of(root, args.id)
+    source = None if args.source is None else _run(args)
+    path = _path_of(root, _subject(args, root, source and source[0]), args.id)
     raw = read_raw(root, path)
     record = to_record(raw)
-    if args.source is None:
+    if source is None:
         replace(path, reread(raw, record, root, _upstream(args, root)))
     else:
-        front = take_up(record, _measured(args))
+        front = take_up(record, _measured(args, *source))
         text, beside = rewritten(raw, front), companion_text(record.id, front)
         if beside is not None:
             replace(root / raw.companion_path, beside)
         elif raw.companion is not None:
             (root / raw.companion_path).unlink()
         replace(path, text)
-        _say(f"it is proposed again: `parity record accept {record.id} --by @…` once it is reviewed")
+        _say(
+            f"it is proposed again: `parity record accept {record.id}{_flag(args)} --by @…` once it is reviewed"
+        )
     print(raw.path)
     return ExitCode.OK
 
@@ -140,13 +154,15 @@ def _accept(args: argparse.Namespace) -> int:
     from parity.records.parse import read_raw
     from parity.records.review import accepted
     from parity.root import project_root
+    from parity.runfile import shown
 
     root = project_root()
-    path = _path_of(root, args.id)
-    ground = ground_of(root, _upstream(args, root))
+    loaded = _subject(args, root)
+    path = _path_of(root, loaded, args.id)
+    ground = ground_of(root, _upstream(args, root), loaded.records, loaded.subject.profile)
     text = accepted(read_raw(root, path), ground, by=args.by, today=_today(), solo=args.solo)
     replace(path, text)
-    print(path.relative_to(root).as_posix())
+    print(shown(root, path).as_posix())
     return ExitCode.OK
 
 
@@ -159,8 +175,9 @@ def _lint(args: argparse.Namespace) -> int:
 
     root = project_root()
     upstream = _upstream(args, root)
-    problems = lint_records(ground_of(root, upstream))
-    number = len(record_paths(root))
+    loaded = _subject(args, root)
+    problems = lint_records(ground_of(root, upstream, loaded.records, loaded.subject.profile))
+    number = len(record_paths(root, loaded.records))
     if args.json:
         print(msgspec.json.encode({"records": number, "problems": problems}).decode())
     else:
@@ -181,7 +198,8 @@ def _list(args: argparse.Namespace) -> int:
     from parity.records.parse import load_records
     from parity.root import project_root
 
-    records = load_records(project_root())
+    root = project_root()
+    records = load_records(root, _subject(args, root).records)
     if args.json:
         print(msgspec.json.encode({"records": [summary(record) for record in records]}).decode())
         return ExitCode.OK
@@ -203,7 +221,7 @@ def _show(args: argparse.Namespace) -> int:
     from parity.root import project_root
 
     root = project_root()
-    record = find(load_records(root), args.id)
+    record = find(load_records(root, _subject(args, root).records), args.id)
     if args.json:
         print(msgspec.json.encode(whole(record)).decode())
     else:
@@ -211,9 +229,8 @@ def _show(args: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _measured(args: argparse.Namespace) -> Measured:
-    """The finding that `--from RUNFILE#SCENARIO` and `--finding` name."""
-    from parity.records.draft import choose
+def _run(args: argparse.Namespace) -> tuple[RunFile, str]:
+    """The run file, and the scenario in it, that `--from RUNFILE#SCENARIO` names."""
     from parity.runlog import read_run
 
     run, mark, scenario = args.source.rpartition("#")
@@ -225,17 +242,50 @@ def _measured(args: argparse.Namespace) -> Measured:
             f"{run} held two subjects against each other; records are about one subject and upstream",
             hint="run the scenario again without --against",
         )
+    return read, scenario
+
+
+def _measured(args: argparse.Namespace, read: RunFile, scenario: str) -> Measured:
+    """The finding of a run's scenario that `--finding` picks."""
+    from parity.records.draft import choose
+
     return choose(read.header, read.scenario(scenario), args.finding)
 
 
-def _path_of(root: Path, name: str) -> Path:
-    from parity.records.listing import find
-    from parity.records.parse import FOLDER, load_records
+def _subject(args: argparse.Namespace, root: Path, read: RunFile | None = None) -> Loaded:
+    """The subject whose records these are: the one named, else that of the run, else the engine.
 
-    path = root / FOLDER / f"{name}.md"
-    if path.is_file() and path.resolve().is_relative_to((root / FOLDER).resolve()):
+    Raises UsageError where the run held another one, or the same one as its file said then and says no more.
+    """
+    from parity.subjects.subject import DEFAULT, find_subject, load_subject
+
+    if read is None:
+        return load_subject(find_subject(root, args.subject or DEFAULT))
+    held = read.header.subject
+    if args.subject is None and held.name != DEFAULT:
+        args.subject = held.name  # what is printed for the next step names it
+    loaded = load_subject(find_subject(root, args.subject or DEFAULT))
+    if loaded.digest != held.digest:
+        raise UsageError(
+            f"the run held {held.name} as its file said then, and {loaded.path} says something else",
+            hint="name the subject's file with --subject, or run again",
+        )
+    return loaded
+
+
+def _flag(args: argparse.Namespace) -> str:
+    """The option that names the subject in a command to come; the engine needs none."""
+    return "" if args.subject is None else f" --subject {args.subject}"
+
+
+def _path_of(root: Path, loaded: Loaded, name: str) -> Path:
+    from parity.records.listing import find
+    from parity.records.parse import load_records
+
+    path = loaded.records / f"{name}.md"
+    if path.is_file() and path.resolve().is_relative_to(loaded.records):
         return path
-    return root / find(load_records(root), name).path
+    return root / find(load_records(root, loaded.records), name).path
 
 
 def _upstream(args: argparse.Namespace, root: Path) -> Path | None:
@@ -279,6 +329,15 @@ def _add_from(parser: argparse.ArgumentParser, *, required: bool) -> None:
         default=None,
         metavar="N",
         help="which of its findings, from 1, if there are several",
+    )
+
+
+def _add_subject(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--subject",
+        default=None,
+        metavar="NAME|FILE",
+        help="whose records: a file of subjects/ by name, or any subject's TOML file (default: engine, or the run's)",
     )
 
 

@@ -26,6 +26,12 @@ def take_up(record: Record, measured: Measured) -> Front:
     """
     if record.front.kind == "falsified":
         raise UsageError(f"{record.id} is a falsified hypothesis: it has no findings")
+    made, now = record.front.profile, measured.header.subject.profile
+    if made != now:
+        raise UsageError(
+            f"{record.id} was measured in the profile {made}, and this run in {now}: they are never mixed",
+            hint="file a new record in its place",
+        )
     front = _take_diverging(record, measured) if measured.policy else _take_exemplar(record, measured)
     shown = {entry.fingerprint for entry in front.diverging if front.attribution != "mirrored"}
     shown |= {fingerprint_of(record.front, entry) for entry in front.exemplars}
