@@ -15,10 +15,12 @@ from types import FrameType
 from typing import NoReturn
 
 from parity.cli import (
+    adopt,
     check,
     coverage,
     fidelity,
     fuzz,
+    next,
     oracle,
     promote,
     record,
@@ -31,7 +33,22 @@ from parity.cli import (
 from parity.cli.output import until_the_reader_leaves
 from parity.errors import ExitCode, ParityError
 
-VERBS = (run, check, show, fuzz, shrink, promote, replay, coverage, fidelity, record, oracle, schema)
+VERBS = (
+    run,
+    check,
+    show,
+    adopt,
+    next,
+    fuzz,
+    shrink,
+    promote,
+    replay,
+    coverage,
+    fidelity,
+    record,
+    oracle,
+    schema,
+)
 
 
 class Parser(argparse.ArgumentParser):

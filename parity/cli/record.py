@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.cli.options import Commands, add_json, verb
+from parity.cli.options import Commands, add_json, day, verb
 from parity.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def register(commands: Commands) -> None:
         dest="action", metavar="ACTION", required=True, parser_class=type(parser), title="actions"
     )
     _register_writing(actions)
+    _register_deciding(actions)
     _register_accepting(actions)
     _register_reading(actions)
 
@@ -76,6 +77,28 @@ def _register_accepting(actions: Commands) -> None:
     )
     _add_subject(accept)
     _add_upstream(accept)
+
+
+def _register_deciding(actions: Commands) -> None:
+    decide = verb(
+        actions,
+        "decide",
+        "make the draft of a decision from an undecided record: proposed, its prose to be written",
+        "parity record decide caching/undecided-0123abcd owed --expires 2027-02-01 --subject toy.toml",
+        _decide,
+    )
+    decide.add_argument("id", metavar="ID", help="the record, as <area>/<slug>")
+    decide.add_argument(
+        "decision", choices=("mirror", "diverge", "owed", "unsupported"), help="what is decided"
+    )
+    decide.add_argument(
+        "--expires",
+        type=day,
+        default=None,
+        metavar="YYYY-MM-DD",
+        help="the day of what is owed or unsupported",
+    )
+    _add_subject(decide)
 
 
 def _register_reading(actions: Commands) -> None:
@@ -145,6 +168,25 @@ def _refresh(args: argparse.Namespace) -> int:
             f"it is proposed again: `parity record accept {record.id}{_flag(args)} --by @…` once it is reviewed"
         )
     print(raw.path)
+    return ExitCode.OK
+
+
+def _decide(args: argparse.Namespace) -> int:
+    from parity.records.layout import replace
+    from parity.records.parse import read_raw, to_record
+    from parity.records.undecided import decided_text
+    from parity.root import project_root
+
+    root = project_root()
+    path = _path_of(root, _subject(args, root), args.id)
+    raw = read_raw(root, path)
+    record = to_record(raw)
+    replace(path, decided_text(record, args.decision, args.expires))
+    print(raw.path)
+    _say(
+        f"write its prose, then `parity record lint{_flag(args)}` and"
+        f" `parity record accept {record.id}{_flag(args)} --by @…`; it covers nothing until then"
+    )
     return ExitCode.OK
 
 

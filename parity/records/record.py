@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from parity.scenario import Json
+from parity.suite import VERSION_SYNTAX
 
 Kind = Literal["finding", "falsified"]
 State = Literal["proposed", "accepted", "retired", "withdrawn"]
@@ -145,8 +146,9 @@ class Front(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def suite(self) -> str | None:
-        """The version of the suite whose baseline it is of; null where no baseline wrote it."""
-        return self.scope.get("suite")
+        """The version of the suite whose baseline it is of; null where no baseline wrote it, or it is no version."""
+        suite = self.scope.get("suite")
+        return suite if suite is not None and VERSION_SYNTAX.fullmatch(suite) else None
 
 
 class Section(msgspec.Struct, frozen=True):

@@ -18,7 +18,6 @@ from parity.records.record import (
     in_words,
 )
 from parity.records.rules import PLACEHOLDER, Fault, Faults, Page, RecordRule
-from parity.suite import VERSION_SYNTAX
 
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -248,8 +247,8 @@ def other_profile(page: Page) -> Faults:
 
 def bad_suite(page: Page) -> Faults:
     """`scope.suite` is a version of the suite."""
-    suite = page.front.suite
-    if suite is not None and not VERSION_SYNTAX.fullmatch(suite):
+    suite = page.front.scope.get("suite")
+    if suite != page.front.suite:
         yield Fault(page.line("scope", "suite"), f"scope.suite {suite!r} is no version such as 0.1")
 
 
