@@ -175,8 +175,12 @@ def _summary(
             f"adopted {counted(adoption.findings, 'finding')} in {counted(adoption.scenarios, 'scenario')}:"
             f" {counted(len(adoption.groups), 'undecided record')} in {folder}, owner {terms.owner}, until {terms.expires}"
         )
-    else:
+    elif adoption.is_conclusive:
         lines.append("nothing to adopt: no finding is undecided")
+    else:
+        lines.append(
+            "nothing was adopted: mend what says nothing, or claim less in the subject's file; then adopt"
+        )
     if adoption.covered:
         lines.append(f"left alone: {counted(adoption.covered, 'finding')} that accepted records cover")
     if adoption.left:

@@ -50,14 +50,30 @@ class Left(msgspec.Struct, frozen=True):
 
 
 class Adoption(msgspec.Struct, frozen=True):
-    """What becomes of a run's findings. `covered` counts those that accepted records cover, `ahead` newer scenarios."""
+    """What becomes of a run's findings. `covered` counts those that accepted records cover, `ahead` newer scenarios.
+
+    There are no groups where a scenario said nothing: what it hides could not be adopted once there is a baseline.
+    """
 
     groups: tuple[Group, ...]
     left: tuple[Left, ...]
-    findings: int
-    scenarios: int
     covered: int
     ahead: int
+
+    @property
+    def findings(self) -> int:
+        """How many are adopted."""
+        return sum(len(group.scenarios) for group in self.groups)
+
+    @property
+    def scenarios(self) -> int:
+        """In how many scenarios something is adopted."""
+        return len({name for group in self.groups for name in group.scenarios})
+
+    @property
+    def is_conclusive(self) -> bool:
+        """Whether every scenario said something."""
+        return self.exit_code in (ExitCode.OK, ExitCode.FINDINGS)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -127,15 +143,13 @@ def adopt(run: RunFile, records: Sequence[Record], cases: Mapping[str, Case], te
     left += refused
     after = decided_again(lines, [*records, *(group.record for group in groups)], terms.today)
     left += _still_open(lines, after, {item.scenario for item in left})
-    adopted = {name for group in groups for name in group.scenarios}
-    return Adoption(
+    adoption = Adoption(
         groups=tuple(groups),
         left=tuple(sorted([*left, *_lost(lines, before)], key=lambda item: item.scenario)),
-        findings=sum(len(group.scenarios) for group in groups),
-        scenarios=len(adopted),
         covered=sum(item.verdict.passes for result in before.values() for item in result.decided),
         ahead=len(run.scenarios) - len(lines),
     )
+    return adoption if adoption.is_conclusive else msgspec.structs.replace(adoption, groups=())
 
 
 def _why_not(item: Decided, late: str | None) -> str | None:

@@ -77,6 +77,11 @@ class Newcomer:
     def check(self) -> int:
         return self.parity("check")
 
+    def prune(self) -> int:
+        """By the latest run."""
+        source = str(self.root / "run.jsonl")
+        return main(["record", "prune", "--from", source, "--subject", str(self.file)])
+
     def written(self) -> list[str]:
         """The ids of the records."""
         found = self.records.rglob("*.md")

@@ -151,21 +151,39 @@ def test_a_mirrored_finding_names_at_most_three_scenarios_and_covers_all(newcome
     assert newcomer.check() == 0
 
 
-@pytest.mark.parametrize(("fault", "verdict", "code"), [("dies", "VOID", 2), ("odd", "FLAKY", 1)])
-def test_what_is_void_or_flaky_is_named_and_never_adopted(
-    newcomer: Newcomer, capsys: pytest.CaptureFixture[str], fault: str, verdict: str, code: int
+def test_what_is_flaky_is_named_and_never_adopted(
+    newcomer: Newcomer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    newcomer.plant(free="preemption/f", **{fault: "preemption/twice"})
+    newcomer.plant(free="preemption/f", odd="preemption/twice")
 
     adopted = newcomer.parity("adopt")
 
     told = capsys.readouterr().out
-    assert adopted == code
-    assert f"  {verdict}  preemption/twice  " in told
+    assert adopted == 1
+    assert "  FLAKY  preemption/twice  " in told
     named = {name for record in records(newcomer) for name in record.scenarios}
     assert "preemption/fcfs-self-preemption" in named
     assert "preemption/twice" not in named
-    assert newcomer.check() == code
+    assert newcomer.check() == 1
+
+
+def test_where_a_scenario_says_nothing_there_is_no_baseline_until_it_does(
+    newcomer: Newcomer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newcomer.plant(free="preemption/f", dies="preemption/twice")
+
+    void = newcomer.parity("adopt")
+    told = capsys.readouterr().out
+    written = newcomer.written()
+    newcomer.plant(free="preemption/")
+    mended = newcomer.parity("adopt")
+
+    assert void == 2
+    assert "  VOID  preemption/twice  " in told
+    assert told.startswith("nothing was adopted: mend what says nothing")
+    assert written == []
+    assert mended == 0
+    assert "preemption/twice" in {name for record in records(newcomer) for name in record.scenarios}
 
 
 def test_what_is_decided_is_left_alone(newcomer: Newcomer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -309,14 +327,14 @@ def test_a_run_of_something_else_is_no_ground_for_a_baseline(
 def test_the_object_for_scripts_has_the_counts_and_every_record(
     newcomer: Newcomer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    newcomer.plant(dies="preemption/twice")
+    newcomer.plant(odd="preemption/twice")
 
     newcomer.parity("adopt", "--json")
 
     shown = json.loads(capsys.readouterr().out)
     assert sorted(record["id"] for record in shown["records"]) == newcomer.written()
     assert shown["findings"] == sum(len(record["scenarios"]) for record in shown["records"]) == MIRRORED
-    assert [(left["scenario"], left["verdict"]) for left in shown["left"]] == [("preemption/twice", "VOID")]
+    assert [(left["scenario"], left["verdict"]) for left in shown["left"]] == [("preemption/twice", "FLAKY")]
     assert shown["next"] == f"parity check --subject {newcomer.file}"
 
 

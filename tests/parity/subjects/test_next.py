@@ -1,4 +1,4 @@
-"""`parity next`: which undecided group to decide first, and `parity record decide`, which makes its draft."""
+"""`parity next`: which undecided group to decide first; `parity record decide` and `prune`, by which they become less."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from parity.cli.main import main
 from parity.errors import UsageError
 from parity.finding import Decided, Finding, Verdict
 from parity.records.parse import load_records
+from parity.records.prune import prune
 from parity.records.record import Record
 from parity.records.undecided import decided_text, open_groups
-from parity.runlog import ScenarioLine, SideLine
+from parity.runlog import FORMAT, Footer, Header, Pin, RunFile, ScenarioLine, Seconds, SideLine
+from tests.parity.held import ENGINE
 from tests.parity.subjects.adopt_newcomer import Newcomer, newcomer
-from tests.records.miniature import HASH, exemplar, finding, print_of, record
+from tests.records.miniature import HASH, TODAY, exemplar, finding, print_of, record
 
 __all__ = ["newcomer"]
 
@@ -176,3 +178,69 @@ def test_a_run_of_another_subject_is_one_line(newcomer: Newcomer, capsys: pytest
 
     assert code == 64
     assert "held newcomer, and not as " in capsys.readouterr().err
+
+
+def test_a_mended_subject_prunes_its_baseline_and_is_green_again(
+    newcomer: Newcomer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newcomer.plant(free="preemption/", plan="caching/")
+    newcomer.parity("adopt")
+    before = {item.id: item for item in load_records(newcomer.root, newcomer.records)}
+    newcomer.plant(free=["preemption/e", "preemption/f"])
+    stale = newcomer.check()
+    capsys.readouterr()
+
+    code = newcomer.prune()
+    told = capsys.readouterr().out
+    after = {item.id: item for item in load_records(newcomer.root, newcomer.records)}
+
+    assert (stale, code, newcomer.check()) == (1, 0, 0)
+    (caching,) = [name for name in before if name.startswith("caching/")]
+    assert after[caching].front.state == "retired"
+    assert f"{caching}  1 gone, retired\n" in told
+    changed = [name for name in before if after[name].front.exemplars != before[name].front.exemplars]
+    for name in changed:
+        assert set(after[name].scenarios) < set(before[name].scenarios)
+        assert after[name].is_undecided
+    assert changed
+    assert main(["record", "lint", "--subject", str(newcomer.file)]) == 0
+
+
+def test_what_still_shows_is_not_pruned(newcomer: Newcomer, capsys: pytest.CaptureFixture[str]) -> None:
+    newcomer.plant(free="preemption/")
+    newcomer.parity("adopt")
+    newcomer.check()
+    there = {path: path.read_bytes() for path in newcomer.records.rglob("*") if path.is_file()}
+    capsys.readouterr()
+
+    code = newcomer.prune()
+
+    assert (code, capsys.readouterr().out) == (0, "")
+    assert {path: path.read_bytes() for path in newcomer.records.rglob("*") if path.is_file()} == there
+
+
+def test_a_mirrored_record_whose_exemplars_are_mended_names_others() -> None:
+    again = finding(3, shape="x")
+    both = undecided(again, "auto-fit/both", "auto-fit/a", "auto-fit/b")
+    gone = [line(name) for name in ("auto-fit/a", "auto-fit/b")]
+    shown = [line(f"auto-fit/{name}", (again, Verdict.COVERED, both.id)) for name in "cdef"]
+
+    (still,) = prune(run_of(*gone, *shown), [both], TODAY)
+    (over,) = prune(run_of(*gone), [both], TODAY)
+
+    assert [entry.scenario for entry in still.front.exemplars] == ["auto-fit/c", "auto-fit/d", "auto-fit/e"]
+    assert (still.is_retired, over.is_retired) == (False, True)
+    assert still.gone == ("auto-fit/a", "auto-fit/b")
+
+
+def test_a_decided_record_is_never_pruned() -> None:
+    decided = record(FEW, "auto-fit/decided")
+
+    assert list(prune(run_of(line("auto-fit/null-block")), [decided], TODAY)) == []
+
+
+def run_of(*lines: ScenarioLine) -> RunFile:
+    pin = Pin("vllm-0.27.1", "0.27.1", "0.27.1")
+    header = Header(FORMAT, pin, None, False, "here", "sha256:0", "v1", {}, False, ENGINE)
+    footer = Footer(len(lines), {}, (), Verdict.NEW, 1, Seconds(0.0, 0.0, 0.0))
+    return RunFile(header, lines, footer)
