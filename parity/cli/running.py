@@ -112,5 +112,6 @@ def _foot(ask: Ask, done: Run) -> list[str]:
     if command and done.against is not None and command.startswith("parity record new"):
         command = None  # records are about one subject and upstream
     if command:
-        lines.append(f"next: {command}")
+        is_named = ask.subject is not None and command.startswith("parity record")
+        lines.append(f"next: {command}{f' --subject {ask.subject}' if is_named else ''}")
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -110,7 +111,7 @@ def create_all(files: Mapping[Path, str]) -> None:
             for there in written:
                 there.unlink()
             for folder in reversed(folders):
-                if folder.exists():
+                with contextlib.suppress(OSError):  # it was not made, or somebody else put something there
                     folder.rmdir()
             reason = (
                 "exists already"

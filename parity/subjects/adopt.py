@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, count
 
 import msgspec
 
@@ -199,7 +200,7 @@ def _groups(
             except UsageError as error:
                 left.append(Left(measured.line.id, Verdict.NEW, error.message))
         if shown:
-            id_ = _free_id(next(iter(shown)), fingerprint, taken, terms.suite)
+            id_ = _free_id(next(iter(shown)), fingerprint, taken)
             taken = {*taken, id_}
             groups.append(Group(_record(id_, list(shown.values()), terms), tuple(shown)))
     return groups, left
@@ -223,9 +224,8 @@ def _record(id_: str, shown: Sequence[tuple[Measured, Exemplar]], terms: Terms) 
     return Record(id=id_, path=f"{id_}.md", front=front)
 
 
-def _free_id(scenario: str, fingerprint: str, taken: set[str], suite: str) -> str:
-    """The record's id: by the first digits, and by all of them and the suite where a record has those."""
-    digits = fingerprint.partition(":")[2]
-    family = scenario.partition("/")[0]
-    short = f"{family}/undecided-{digits[:SHORT]}"
-    return short if short not in taken else f"{family}/undecided-{digits}-{suite.replace('.', '-')}"
+def _free_id(scenario: str, fingerprint: str, taken: set[str]) -> str:
+    """The record's id, by the first digits, and a number where a record has those."""
+    short = f"{scenario.partition('/')[0]}/undecided-{fingerprint.partition(':')[2][:SHORT]}"
+    numbered = (f"{short}-{number}" for number in count(2))
+    return next(name for name in chain([short], numbered) if name not in taken)

@@ -96,8 +96,25 @@ class Newcomer:
 
 @pytest.fixture
 def newcomer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Newcomer:
+    made = settled(tmp_path)
+    shutil.copytree(CODE_ROOT / "oracle" / "pins", made.root / "oracle" / "pins")
+    monkeypatch.setattr("parity.root.project_root", lambda: made.root)
+    monkeypatch.setattr(session, "measure_oracle", lambda *_: MEASURED)
+    monkeypatch.setattr(players, "start_oracle", lambda *_: Upstream())
+    return made
+
+
+@pytest.fixture
+def beside_upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Newcomer:
+    """The newcomer with upstream itself."""
+    made = settled(tmp_path)
+    (made.root / "oracle").symlink_to(CODE_ROOT / "oracle")
+    monkeypatch.setattr("parity.root.project_root", lambda: made.root)
+    return made
+
+
+def settled(tmp_path: Path) -> Newcomer:
     root, folder = tmp_path / "clone", tmp_path / "theirs"
-    shutil.copytree(CODE_ROOT / "oracle" / "pins", root / "oracle" / "pins")
     for name in SUITE:
         place = root / "parity" / "scenarios" / f"{name}.yaml"
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +124,4 @@ def newcomer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Newcomer:
     made = Newcomer(root.resolve(), folder.resolve())
     made.file.write_text(FILE.replace("CODE", str(CODE_ROOT)), encoding="utf-8")
     made.plant()
-    monkeypatch.setattr("parity.root.project_root", lambda: made.root)
-    monkeypatch.setattr(session, "measure_oracle", lambda *_: MEASURED)
-    monkeypatch.setattr(players, "start_oracle", lambda *_: Upstream())
     return made

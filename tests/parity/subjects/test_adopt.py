@@ -12,14 +12,18 @@ import pytest
 
 from parity.cli.main import main
 from parity.errors import RecordError
+from parity.finding import Decided, Finding, Seen, Verdict
 from parity.fingerprint import SYNTAX
-from parity.records import layout
 from parity.records.layout import create_all
 from parity.records.parse import load_records
 from parity.records.record import Record
-from tests.parity.subjects.adopt_newcomer import Newcomer, newcomer
+from parity.runlog import FORMAT, Footer, Header, Pin, RunFile, ScenarioLine, Seconds, SideLine
+from parity.subjects.adopt import Adoption, Terms, adopt
+from tests.parity.held import ENGINE
+from tests.parity.subjects.adopt_newcomer import Newcomer, beside_upstream, newcomer
+from tests.records.miniature import HASH, TODAY, case, finding, record
 
-__all__ = ["newcomer"]
+__all__ = ["beside_upstream", "newcomer"]
 
 MIRRORED = 3  # findings of the small suite: two promises that both sides break at auto-fit/null-block, one in preemption/
 
@@ -51,6 +55,22 @@ def test_a_check_is_red_before_and_green_after_and_every_finding_is_covered(
     assert told[-1] == f"next: parity check --subject {newcomer.file}"
 
 
+@pytest.mark.oracle
+def test_beside_upstream_itself_a_baseline_is_green_and_one_more_divergence_red(
+    beside_upstream: Newcomer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beside_upstream.plant(free="preemption/")
+    adopted = beside_upstream.parity("adopt")
+    green = beside_upstream.check()
+    verdicts = [line["verdict"] for line in beside_upstream.lines().values()]
+    beside_upstream.plant(free="preemption/", plan="caching/")
+    red = beside_upstream.check()
+
+    assert (adopted, green, red) == (0, 0, 1)
+    assert set(verdicts) == {"COVERED", "MATCH"}
+    assert "NEW  f1:" in capsys.readouterr().out
+
+
 def test_there_is_one_record_a_fingerprint_that_names_its_family_and_its_scenarios(
     newcomer: Newcomer,
 ) -> None:
@@ -64,11 +84,11 @@ def test_there_is_one_record_a_fingerprint_that_names_its_family_and_its_scenari
     written = {record.front.fingerprints[0]: record for record in records(newcomer)}
 
     assert set(written) == set(shown)
-    for fingerprint, record in written.items():
+    for fingerprint, found in written.items():
         assert SYNTAX.fullmatch(fingerprint)
         digits = fingerprint.removeprefix("f1:")[:8]
-        assert record.id == f"{min(shown[fingerprint]).partition('/')[0]}/undecided-{digits}"
-        assert list(record.scenarios) == sorted(shown[fingerprint])
+        assert found.id == f"{min(shown[fingerprint]).partition('/')[0]}/undecided-{digits}"
+        assert list(found.scenarios) == sorted(shown[fingerprint])
     assert max(len(names) for names in shown.values()) > 3  # so that findings stand beside a record
 
 
@@ -76,8 +96,8 @@ def test_a_record_of_the_baseline_says_who_until_when_and_for_which_suite(newcom
     newcomer.plant(plan="caching/")
     newcomer.parity("adopt", "--owner", "@me", "--expires", "2099-01-31")
 
-    for record in records(newcomer):
-        front = record.front
+    for written in records(newcomer):
+        front = written.front
         assert (front.state, front.decision, front.owner) == ("accepted", "undecided", "@me")
         assert front.expires == datetime.date(2099, 1, 31)
         assert front.decided is not None
@@ -85,7 +105,7 @@ def test_a_record_of_the_baseline_says_who_until_when_and_for_which_suite(newcom
         assert front.scope["suite"] == "0.1"
         for entry in front.exemplars:
             assert (entry.oracle_digest is None) == (front.attribution == "mirrored")
-        why = next(section.body for section in record.sections if section.title == "Why")
+        why = next(section.body for section in written.sections if section.title == "Why")
         assert f"{len(front.exemplars)} scenario" in why
 
 
@@ -338,6 +358,67 @@ def test_the_object_for_scripts_has_the_counts_and_every_record(
     assert shown["next"] == f"parity check --subject {newcomer.file}"
 
 
+TERMS = Terms("@me", TODAY, TODAY + datetime.timedelta(days=1), "0.1")
+
+
+def run_of(*lines: ScenarioLine) -> RunFile:
+    pin = Pin("vllm-0.27.1", "0.27.1", "0.27.1")
+    header = Header(FORMAT, pin, None, False, "here", "sha256:0", "v1", {}, False, ENGINE)
+    return RunFile(header, lines, Footer(len(lines), {}, (), Verdict.NEW, 1, Seconds(0.0, 0.0, 0.0)))
+
+
+def line(name: str, *findings: Finding, seen: Any = None) -> ScenarioLine:
+    side = SideLine([seen], None, 0.0)
+    decided = tuple(Decided(item, None, Verdict.NEW, None) for item in findings)
+    return ScenarioLine(name, "plan", HASH, Verdict.NEW, None, side, side, decided)
+
+
+def adopted(*lines: ScenarioLine, there: tuple[Record, ...] = ()) -> Adoption:
+    return adopt(run_of(*lines), there, {item.id: case(item.id) for item in lines}, TERMS)
+
+
+def test_an_id_that_is_taken_gets_a_number() -> None:
+    first, second, third = (finding(number, "ours", shape="x") for number in (1, 2, 3))
+    short = "auto-fit/undecided-00000000"  # the first digits of all three fingerprints
+    retired = record(finding(9), short, state="retired")
+
+    found = adopted(line("auto-fit/a", first, second), line("auto-fit/b", third), there=(retired,))
+
+    assert [group.record.id for group in found.groups] == [f"{short}-2", f"{short}-3", f"{short}-4"]
+
+
+def test_what_a_record_has_no_form_for_is_named_and_not_passed_over() -> None:
+    at = "exchanges[{}].body.choices[0].logprobs.token_logprobs[0]"
+    first, second = (
+        finding(1, "differs", shape="x", at=at.format(number), oracle=-0.5, subject=-0.75)
+        for number in (0, 1)
+    )
+
+    found = adopted(line("serving/a", first, second))
+
+    assert [group.scenarios for group in found.groups] == [("serving/a",)]
+    assert [(left.scenario, left.verdict) for left in found.left] == [("serving/a", Verdict.CHANGED)]
+    assert found.exit_code == 1
+
+
+def test_outcomes_with_log_probabilities_are_named_and_not_adopted() -> None:
+    seen = {"sha256:1": Seen(1)}
+    of = finding(1, "differs", shape="x", oracle_outcomes=seen, subject_outcomes=seen)
+
+    found = adopted(line("serving/a", of, seen={"logprobs": {"token_logprobs": [-0.5]}}))
+
+    assert found.groups == ()
+    assert "has outcomes, and answers with log probabilities" in found.left[0].reason
+
+
+def test_a_fault_of_the_harness_is_never_adopted_and_is_70() -> None:
+    found = adopted(line("auto-fit/a", finding(1, "harness", shape="x"), finding(2, "ours", shape="x")))
+
+    assert found.groups == ()
+    assert found.exit_code == 70
+    assert found.left[0].reason == "the comparison itself is at fault; no record can cover that"
+
+
 def test_a_file_in_the_way_is_left_as_it_is_and_nothing_else_is_written(tmp_path: Path) -> None:
     there = tmp_path / "decided" / "b.md"
     there.parent.mkdir()
@@ -385,11 +466,6 @@ def test_a_disk_that_is_full_half_way_leaves_nothing(tmp_path: Path, monkeypatch
 def test_a_signal_while_the_files_are_written_does_not_cut_them_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = layout._folders
-
-    def raised(files: Any) -> Any:
-        return real(files)
-
     files = {tmp_path / f"{number}.md": "text" for number in range(3)}
     opened = Path.open
 
@@ -397,7 +473,6 @@ def test_a_signal_while_the_files_are_written_does_not_cut_them_short(
         signal.raise_signal(signal.SIGINT)
         return opened(path, *words, **named)
 
-    monkeypatch.setattr(layout, "_folders", raised)
     monkeypatch.setattr(Path, "open", interrupting)
 
     create_all(files)
