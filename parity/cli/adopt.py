@@ -83,7 +83,7 @@ def execute(args: argparse.Namespace) -> int:
     run = _run(args, root, loaded)
     check_run(run, cases)
     adoption = adopt(run, records, cases, terms)
-    written = files(adoption, loaded.records, args.subject)
+    written = files(adoption, loaded.records, _named(args.subject, root, loaded))
     _lint(root, loaded, written)
     create_all(written)
     with until_the_reader_leaves():
@@ -134,6 +134,14 @@ def _run(args: argparse.Namespace, root: Path, loaded: Loaded) -> RunFile:
             hint="leave --from out, and the whole suite is played",
         )
     return read
+
+
+def _named(given: str, root: Path, loaded: Loaded) -> str:
+    """How a record names the subject in a command: with nothing of the machine that it was written on."""
+    if not given.endswith(".toml"):
+        return given
+    path = loaded.path
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
 
 
 def _lint(root: Path, loaded: Loaded, written: Mapping[Path, str]) -> None:

@@ -166,7 +166,7 @@ class _Past:
             raise _Silent(f"git did not answer within {SECONDS:g} s") from None
         if done.returncode != 0:
             said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise _Refused(said[0] if said else f"git {arguments[0]} failed")
+            raise _Refused(said[0].removeprefix("fatal: ") if said else f"git {arguments[0]} failed")
         return done.stdout
 
 

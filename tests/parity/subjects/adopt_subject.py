@@ -30,7 +30,7 @@ def planted(name: str, seen: dict[str, Any], number: int) -> dict[str, Any]:
     if has("dies", name):
         os._exit(9)
     plan = seen.get("plan", seen)
-    if has("plan", name):
+    if has("plan", name) and "num_blocks" in plan:
         plan["num_blocks"] += 1
     for step in seen.get("steps", [])[:1]:
         step["free"] -= has("free", name) or (has("odd", name) and number % 2 == 0)

@@ -109,6 +109,15 @@ def test_a_record_of_the_baseline_says_who_until_when_and_for_which_suite(newcom
         assert f"{len(front.exemplars)} scenario" in why
 
 
+def test_a_record_has_nothing_of_the_machine_that_it_was_written_on(newcomer: Newcomer) -> None:
+    newcomer.plant(free="preemption/")
+    newcomer.parity("adopt")
+
+    texts = [path.read_text(encoding="utf-8") for path in newcomer.records.rglob("*") if path.is_file()]
+    assert not any(str(newcomer.folder) in text for text in texts)
+    assert sum("--subject newcomer.toml`" in text for text in texts) == len(newcomer.written())
+
+
 def test_a_baseline_expires_in_ninety_days_unless_it_is_told_otherwise(newcomer: Newcomer) -> None:
     newcomer.parity("adopt")
 
