@@ -7,7 +7,7 @@ import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.cli.options import Commands, add_json, add_pin, day, verb
+from parity.cli.options import Commands, add_json, add_pin, day, some_path, verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +55,7 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--from",
         dest="source",
-        type=Path,
+        type=some_path,
         default=None,
         metavar="RUN",
         help="a finished run of the whole suite, in the place of playing it",
@@ -65,7 +65,6 @@ def register(commands: Commands) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    from parity.cli.output import until_the_reader_leaves
     from parity.records.layout import create_all
     from parity.records.parse import load_records
     from parity.root import project_root
@@ -86,8 +85,7 @@ def execute(args: argparse.Namespace) -> int:
     written = files(adoption, loaded.records, _named(args.subject, root, loaded))
     _lint(root, loaded, written)
     create_all(written)
-    with until_the_reader_leaves():
-        _print(args, root, loaded, terms, adoption)
+    _print(args, root, loaded, terms, adoption)
     return int(adoption.exit_code)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from parity.cli.options import Commands, add_json, day, verb
+from parity.cli.options import Commands, add_json, day, some_path, verb
 from parity.cli.recording import add_subject, flag, path_of, say, subject_of
 from parity.errors import ExitCode
 
@@ -40,7 +39,7 @@ def register_deciding(actions: Commands) -> None:
     prune.add_argument(
         "--from",
         dest="source",
-        type=Path,
+        type=some_path,
         required=True,
         metavar="RUN",
         help="a finished run of the whole suite",

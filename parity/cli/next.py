@@ -7,7 +7,7 @@ import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.cli.options import Commands, add_json, verb
+from parity.cli.options import Commands, add_json, some_path, verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--from",
         dest="source",
-        type=Path,
+        type=some_path,
         default=None,
         metavar="RUN",
         help="count what this finished run shows, what is NEW in it too",
@@ -46,7 +46,6 @@ def register(commands: Commands) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    from parity.cli.output import until_the_reader_leaves
     from parity.errors import ExitCode
     from parity.records.parse import load_records
     from parity.records.undecided import open_groups
@@ -57,8 +56,7 @@ def execute(args: argparse.Namespace) -> int:
     loaded = load_subject(find_subject(root, args.subject or DEFAULT))
     records = load_records(root, loaded.records)
     groups = open_groups(records, None if args.source is None else _lines(args.source, loaded, records))
-    with until_the_reader_leaves():
-        _print(args, groups)
+    _print(args, groups)
     return int(ExitCode.OK)
 
 

@@ -8,7 +8,6 @@ import sys
 from rich.console import Console
 
 from parity.ask import Ask
-from parity.cli.output import until_the_reader_leaves
 from parity.errors import ExitCode
 from parity.report.progress import RunProgress, counted
 from parity.report.sight import sight
@@ -22,8 +21,7 @@ from parity.subjects.ratchet import Ratchet
 def play_and_report(ask: Ask, *, as_json: bool, ratchet: Ratchet | None = None) -> int:
     """Run and print; the exit code is the outcome's, and not 0 where the ratchet is red."""
     done = run(ask, RunProgress())
-    with until_the_reader_leaves():
-        _print(ask, done, ratchet, as_json=as_json)
+    _print(ask, done, ratchet, as_json=as_json)
     code = done.outcome.exit_code
     return int(ExitCode.FINDINGS if code is ExitCode.OK and ratchet is not None and ratchet.red else code)
 
