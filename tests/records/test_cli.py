@@ -235,7 +235,7 @@ def test_a_run_of_two_subjects_is_no_ground_for_a_record(
 ) -> None:
     read = read_run(run_file)
     foreign = tmp_path / "foreign.jsonl"
-    header = msgspec.structs.replace(read.header, against=OTHER)
+    header = msgspec.structs.replace(read.header, pin=None, against=OTHER)
     lines = run_file.read_bytes().splitlines(keepends=True)
     foreign.write_bytes(msgspec.json.encode(header) + b"\n" + b"".join(lines[1:]))
 
