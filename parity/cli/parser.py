@@ -17,6 +17,8 @@ VERBS = (
     "run",
     "check",
     "show",
+    "adopt",
+    "next",
     "fuzz",
     "shrink",
     "promote",

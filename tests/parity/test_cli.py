@@ -18,6 +18,8 @@ VERBS = (
     "run",
     "check",
     "show",
+    "adopt",
+    "next",
     "fuzz",
     "shrink",
     "promote",
