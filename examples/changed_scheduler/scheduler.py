@@ -12,7 +12,7 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.request import Request
 
 
-class BackOfTheQueue(Scheduler):  # type: ignore[misc]  # upstream carries no types here
+class BackOfTheQueue(Scheduler):
     """Upstream's scheduler but for the place of the preempted."""
 
     def _preempt_request(self, request: Request, *args: Any, **kwargs: Any) -> None:

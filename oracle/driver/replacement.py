@@ -43,7 +43,7 @@ def load(scheduler_config: SchedulerConfig) -> type:
     except Exception as error:
         raise DriverError(f"it cannot be loaded: {told(error)}") from error
     if not isinstance(found, type):
-        raise DriverError(f"it is no class but a {type(found).__name__}")
+        raise DriverError(f"it is no class, its type is {type(found).__name__}")
     return found
 
 

@@ -235,7 +235,9 @@ class Player:
             if before.get(request_id) == RequestStatus.RUNNING and status == RequestStatus.PREEMPTED
         }
         if set(noted) != shown or len(noted) != len(shown):
-            raise DriverError(f"preemptions noted {noted} but states show {sorted(shown)}")
+            raise DriverError(
+                f"preemptions noted {noted} in calls of _preempt_request, but states show {sorted(shown)}"
+            )
 
 
 def _sampling_params(wanted: wire.Request) -> SamplingParams:

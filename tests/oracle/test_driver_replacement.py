@@ -127,7 +127,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     [
         ("nowhere.Class", "it cannot be loaded: ModuleNotFoundError: No module named 'nowhere'"),
         ("classes.Gone", "it cannot be loaded: AttributeError: module 'classes' has no attribute 'Gone'"),
-        ("classes.A_NUMBER", "it is no class but a int"),
+        ("classes.A_NUMBER", "it is no class, its type is int"),
         (
             "broken.Class",
             "it cannot be loaded: AttributeError: module 'classes' has no attribute 'nothing_of_this_name' (broken.py:3)",
@@ -179,7 +179,7 @@ def test_a_class_plays_through_either_door_and_upstreams_warning_of_it_is_no_obs
 @pytest.mark.parametrize(
     ("name", "lack"),
     [
-        ("Inline", "preemptions noted [] but states show ['r0']"),
+        ("Inline", "preemptions noted [] in calls of _preempt_request, but states show ['r0']"),
         ("Endless", "r0 was scheduled after the last of its 3 forced tokens"),
         ("Odd", "AttributeError: 'NoneType' object has no attribute 'request_id'"),
     ],
