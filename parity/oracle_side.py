@@ -73,6 +73,18 @@ class Way(msgspec.Struct, frozen=True):
         return [*door, *(["--debug"] if self.debug else []), *chosen]
 
 
+class SchedulerSide(ProcessSide):
+    """The driver with a class in the place of upstream's scheduler: whatever keeps it from starting is the class's."""
+
+    def hello(self) -> dict[str, Any]:
+        try:
+            return super().hello()
+        except OracleError as error:
+            raise OracleError(
+                error.message, hint="correct the class, or door.scheduler-cls in its subject's file"
+            ) from None
+
+
 def start_oracle(
     root: Path,
     pin: Pin,
@@ -89,7 +101,8 @@ def start_oracle(
         python = oracle_python(root, pin)
         environment = oracle_environment(root, pin)
     command = [str(python), "-m", "oracle.driver", *way.options]
-    return ProcessSide(way.name, command, root, environment, limits, keep_native=way.debug, news=news)
+    side = ProcessSide if way.scheduler is None else SchedulerSide
+    return side(way.name, command, root, environment, limits, keep_native=way.debug, news=news)
 
 
 def greet(driver: ProcessSide, measured: Measured) -> dict[str, Any]:
