@@ -68,7 +68,9 @@ def load_golden(folder: Path = FOLDER) -> tuple[Header, list[Golden]]:
                 for line in lines
             ]
         except (OSError, ValueError, msgspec.MsgspecError) as error:
-            raise HarnessError(f"{path}: {error}", hint="check the file out again, or run `make golden`") from None
+            raise HarnessError(
+                f"{path}: {error}", hint="check the file out again, or run `make golden`"
+            ) from None
     return headers[0], found
 
 
