@@ -27,11 +27,12 @@ from parity.cli import (
     schema,
     show,
     shrink,
+    smoke,
 )
 from parity.cli.output import until_the_reader_leaves
 from parity.errors import ExitCode, ParityError
 
-VERBS = (run, check, show, fuzz, shrink, promote, replay, coverage, fidelity, record, oracle, schema)
+VERBS = (run, check, show, smoke, fuzz, shrink, promote, replay, coverage, fidelity, record, oracle, schema)
 
 
 class Parser(argparse.ArgumentParser):

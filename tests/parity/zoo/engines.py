@@ -9,8 +9,10 @@ import engine.timeline
 from engine.block_pool import BlockPool
 from engine.ending import Watch
 from engine.scheduler import Scheduler
+from parity.subjects.ignoring import IGNORING
 from tests.parity.zoo.honest import Honest, Message
-from tests.parity.zoo.ignoring import IGNORING
+
+# ruff: noqa: ARG005 - a hook has the arguments of the one that it stands for
 
 
 def _plant(owner: Any, name: str, value: object) -> None:
@@ -66,10 +68,15 @@ class Ignores(Honest):
 
     def __init__(self, capability: str) -> None:
         super().__init__()
+        self._capability = capability
         self._as_played = IGNORING[capability]
 
     def observe(self, scenario: Message, happened: Any) -> Message:
         return super().observe(self._as_played(scenario), happened)
+
+    def step(self, seq: int, number: int, step: Message) -> None:
+        if self._capability != "step-trace":
+            super().step(seq, number, step)
 
 
 class Blanks(Honest):

@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.driver import observe
 
+# ruff: noqa: ARG002 - a hook tells all that a vice may want to know
 SECONDS = 0.25  # what it says that every scenario took
 Message = dict[str, Any]
 

@@ -96,19 +96,15 @@ def subject(folder: Path, vice: str, **limits: Any) -> Loaded:
     return load_subject(write_subject(folder, vice, **limits))
 
 
-@pytest.fixture
-def golden_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "load_suite", SUITE)
-    monkeypatch.setattr(session, "measure_oracle", lambda *_: MEASURED)
-    monkeypatch.setattr(players, "start_oracle", lambda *_: GoldenOracle())
-
-
 Played = Callable[..., Outcome]
 
 
 @pytest.fixture
-def played(golden_oracle: None, tmp_path: Path) -> Played:
+def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Played:
     """A whole run of a vice over these scenarios, against the golden lines."""
+    monkeypatch.setattr(session, "load_suite", SUITE)
+    monkeypatch.setattr(session, "measure_oracle", lambda *_: MEASURED)
+    monkeypatch.setattr(players, "start_oracle", lambda *_: GoldenOracle())
 
     def play(vice: str, *ids: str, repeat: int = 1, **limits: Any) -> Outcome:
         ask = Ask(

@@ -1,9 +1,19 @@
-"""What a subject makes of a scenario that ignores one capability: the scenario that it plays in its place."""
+"""Without a capability: the scenario that a subject plays in the place of the one it was asked for, if it ignores one.
+
+A scenario tells of a capability where an engine that ignores it would show something else, and so `parity smoke` knows
+where to look. `SHOWS_IN` is the field in which it shows first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+import msgspec
+
+from engine.driver import observe
+from parity.observation import Observation, decode
+from parity.scenario import Scenario
 
 Wire = dict[str, Any]
 MUCH_MEMORY = 1 << 22  # bytes
@@ -41,6 +51,7 @@ IGNORING: dict[str, Callable[[Wire], Wire]] = {
     "memory-budget": lambda wire: _config(wire, kv_cache_memory_bytes=MUCH_MEMORY),
     "auto-fit": lambda wire: _config(wire, max_model_len=wire["config"]["model"]["max_position"]),
     "forced-tokens": _own_tokens,
+    "step-trace": lambda wire: wire,
     "prefix-caching": lambda wire: _config(wire, enable_prefix_caching=False),
     "chunked-prefill": lambda wire: _config(
         wire, long_prefill_token_threshold=0, max_num_batched_tokens=1 << 16, enable_chunked_prefill=False
@@ -54,3 +65,28 @@ IGNORING: dict[str, Callable[[Wire], Wire]] = {
     "stop-tokens": lambda wire: _requests(wire, eos_token_id=None, stop_token_ids=[]),
     "min-tokens": lambda wire: _requests(wire, min_tokens=0),
 }
+
+SHOWS_IN: dict[str, str] = {
+    "memory-budget": "plan.num_blocks",
+    "auto-fit": "plan.max_model_len",
+    "forced-tokens": "steps.finished",
+    "step-trace": "steps.scheduled",
+    "prefix-caching": "steps.cached",
+    "chunked-prefill": "steps.scheduled",
+    "priority": "steps.scheduled",
+    "aborts": "steps.aborted",
+    "late-aborts": "steps.aborted_late",
+    "resets": "steps.reset",
+    "cache-salt": "steps.cached",
+    "prompt-logprobs": "steps.cached",
+    "stop-tokens": "steps.finished",
+    "min-tokens": "end.outputs",
+}
+
+
+def without(capability: str, scenario: Scenario) -> Observation:
+    """What an engine that is as upstream, and ignores the capability, does in the scenario."""
+    raw = observe(IGNORING[capability](msgspec.to_builtins(scenario)))
+    if capability == "step-trace" and "steps" in raw:
+        raw = {**raw, "steps": []}
+    return decode(scenario.level, raw)
