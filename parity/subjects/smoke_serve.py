@@ -9,12 +9,14 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
+import msgspec
 
 from oracle.interpreter import oracle_environment, oracle_python
 from oracle.pins import Pin
 from parity.errors import InconclusiveError
 from parity.oracle_side import oracle_faults
 from parity.report.progress import RunProgress
+from parity.runfile import shown
 from parity.scenario import Case, ServerConfig, ServeScenario
 from parity.serve.launcher import DEFAULTS
 from parity.serve.metrics import MetricsUnreadable, parse
@@ -82,7 +84,10 @@ def _started(
         return
     with closing(server):
         yield Line(
-            "door", "serve", "ok", f"ready and one token completed in {server.seconds:.1f} s; its log: {log}"
+            "door",
+            "serve",
+            "ok",
+            f"ready and one token completed in {server.seconds:.1f} s; its log: {shown(root, log)}",
         )
         yield from _metrics(server.base_url, loaded)
 
@@ -120,13 +125,19 @@ def _metrics(url: str, loaded: Loaded) -> Iterator[Line]:
 
 
 def _config(loaded: Loaded, suite: Sequence[Case]) -> ServerConfig:
-    """A configuration that the subject can be started with: of the first script that is compared."""
+    """A configuration that the subject can be started with: the plainest of the scripts that are compared."""
     scripts = [case for case in suite if isinstance(case.scenario, ServeScenario) and not case.full]
     compared, _ = sort_out(scripts, [loaded])
-    for case in compared:
-        if isinstance(case.scenario, ServeScenario):
-            return case.scenario.config
+    configs = [case.scenario.config for case in compared if isinstance(case.scenario, ServeScenario)]
+    if configs:
+        return min(configs, key=_oddness)
     raise InconclusiveError(
         f"no script of the suite can be played on {loaded.subject.name}",
         hint="see which capabilities and flags its file lacks",
     )
+
+
+def _oddness(config: ServerConfig) -> int:
+    """How many of its keys are not the defaults."""
+    values = msgspec.structs.asdict(config)
+    return sum(key not in DEFAULTS or value != DEFAULTS[key] for key, value in values.items())

@@ -15,9 +15,11 @@ from parity.cli.main import main
 from parity.errors import ExitCode
 from parity.observation import Step
 from parity.root import CODE_ROOT
+from parity.subjects import smoke_serve
 from parity.subjects.capabilities import OF_LEVELS
 from parity.subjects.fields import FIELDS
 from parity.subjects.ignoring import IGNORING, SHOWS_IN
+from tests.parity.serve.kit import FAKE
 from tests.parity.zoo.kit import GOLDEN, write_subject
 
 Smoked = Callable[..., tuple[int, dict[str, Any]]]
@@ -311,3 +313,45 @@ def test_a_server_that_runs_is_asked_its_health_one_completion_and_its_metrics(
     told = json.loads(capsys.readouterr().out)
     assert list(states(told, "door").values()) == doors
     assert states(told, "capability") == {"metrics": metrics, "signals": "unexercised"}
+
+
+@pytest.mark.parametrize(
+    ("vice", "capabilities", "code", "states_", "says"),
+    [
+        ("none", [], 0, ["ok"], "ready and one token completed"),
+        ("none", ["metrics"], 1, ["ok", "unmet"], "/metrics cannot be read"),
+        ("dies at the first request", [], 2, ["broken"], "ended with status 7 before it was ready"),
+        ("refuses", [], 2, ["broken"], "answered its first completion with 500"),
+        ("never ready", [], 2, ["broken"], "did not answer /health with 200 within 2 s"),
+    ],
+)
+def test_a_server_that_is_started_completes_one_token(
+    vice: str,
+    capabilities: list[str],
+    code: int,
+    states_: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(CODE_ROOT)
+    monkeypatch.setattr(smoke_serve, "check_models", lambda _: None)
+    monkeypatch.setattr(smoke_serve, "MODELS", tmp_path)
+    for model in ("tiny-opt", "smollm2-135m-instruct"):
+        (tmp_path / model).mkdir()
+    path = tmp_path / "served.toml"
+    command = json.dumps(["{python}", str(FAKE), "{port}", vice, "{model}"])
+    can = json.dumps(["start-flags", "float32-weights", *capabilities])
+    flags = "num_blocks = []\nmax_model_len = []\n"
+    path.write_text(
+        f'name = "served"\nlevels = ["serve"]\ncapabilities = {can}\nrecords = "."\nsuite = "0.1"\n'
+        f'[door.serve]\ncommand = {command}\n[door.serve.ready]\npath = "/health"\nseconds = 2\n'
+        f"[door.serve.flags]\n{flags}"
+    )
+
+    assert main(["smoke", str(path), "--json"]) == code
+
+    lines = [line for line in json.loads(capsys.readouterr().out)["lines"] if line["state"] != "unexercised"]
+    assert [line["state"] for line in lines] == states_
+    assert says in lines[-1]["detail"]
