@@ -75,5 +75,12 @@ setup-test: setup-base
 setup-model: setup-base
 	@"$(PYTHON)" -m oracle.environment main --lock model
 
+setup-examples: setup-model .examples/published
+
+.examples/published: requirements/examples.lock
+	@rm -rf .examples && mkdir .examples
+	@.venv/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --only-binary :all: --target .examples/part -r requirements/examples.lock
+	@mv .examples/part .examples/published
+
 setup-oracle: setup-base
 	@.venv/bin/python -m oracle.install

@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from parity import interrupts
+
 STDERR_TAIL = 12  # lines kept: the last that says something ends a message
 LONGEST_TAIL = 300  # characters
 LONGEST_LINE = 16 << 20  # bytes; an observation's longest line is some thousand
@@ -47,6 +49,7 @@ class LineProcess:
             start_new_session=True,
             bufsize=0,
         )
+        interrupts.register(self._process.pid)
         self._said: queue.Queue[bytes | None] = queue.Queue()
         self._to_say: queue.Queue[bytes | None] = queue.Queue()
         self._errors: deque[str] = deque(maxlen=STDERR_TAIL)
@@ -100,6 +103,7 @@ class LineProcess:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
             self.wait(TERM_SECONDS)
+        interrupts.unregister(process.pid)
         self._to_say.put(None)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,8 @@ class Limits(msgspec.Struct, frozen=True):
 class ProcessSide:
     """Runs `command` in `folder` and plays scenarios on it. With `keep_native` a play has the steps' native output.
 
-    `adapter` is what a subject's file says of its process; the oracle's driver has none. Raises OracleError when the
-    process cannot be started or does not answer `hello` properly.
+    `adapter` is what a subject's file says of its process; the oracle's driver has none. `news` is told, in a line, of
+    a restart. Raises OracleError when the process cannot be started or does not answer `hello` properly.
     """
 
     def __init__(
@@ -59,8 +59,10 @@ class ProcessSide:
         limits: Limits | None = None,
         keep_native: bool = False,
         adapter: Adapter | None = None,
+        news: Callable[[str], None] | None = None,
     ) -> None:
         self._name = name
+        self._news = news
         self._keep_native = keep_native
         self._command = list(command)
         self._folder = folder
@@ -70,6 +72,7 @@ class ProcessSide:
         self._restarts_left = 1
         self._seq = 0
         self._scenario: Scenario | None = None
+        self._is_busy = False  # an answer of the process's is not there yet
         self._has_played = False  # since the last look behind its answers
         self._hello: dict[str, Any] = {}  # of the process that is up
         self._process: LineProcess | None = None
@@ -124,7 +127,7 @@ class ProcessSide:
             except (Broken, InconclusiveError) as error:
                 failures.append(str(error))
             steps = played or steps
-            self._restart()
+            self._restart(failures[-1])
         if not failures:
             return _failure(f"{self._name} failed twice in this run and was not started a third time")
         before = f" (also after a restart; before it: {failures[0]})" if len(failures) > 1 else ""
@@ -146,11 +149,11 @@ class ProcessSide:
             told = str(error)
         else:
             told = f"a line that nobody asked for, after its last end: {line[:SHOWN]!r}"
-        self._restart()
+        self._restart(told)
         return f"{self._name}: {told}"
 
     def close(self) -> None:
-        if self._process is not None:
+        if self._process is not None and not self._is_busy:  # else it would first end what nobody waits for
             self._seq += 1
             self._process.send(msgspec.json.encode(Stop(self._seq)))
             self._process.wait(STOP_SECONDS)
@@ -170,13 +173,16 @@ class ProcessSide:
                 else "correct door.process in its subject's file",
             ) from None
         self._seq += 1
+        self._is_busy = True
         self._process.send(msgspec.json.encode(Hello(self._seq)))
 
-    def _restart(self) -> None:
+    def _restart(self, why: str) -> None:
         """End the process; another one is there afterwards unless that was the second."""
         self._kill()
         if self._restarts_left:
             self._restarts_left -= 1
+            if self._news is not None:
+                self._news(f"{self._name}: {why}; starting it again …")
             with contextlib.suppress(OracleError):  # a command that is gone by now: there is no process then
                 self._start()
 
@@ -200,6 +206,7 @@ class ProcessSide:
                 if self._adapter is None
                 else self._adapter.asked(self._seq, scenario)
             )
+            self._is_busy = True
             self._process.send(msgspec.json.encode(line))
 
     def _receive(self, seconds: float) -> dict[str, Any]:
@@ -213,6 +220,7 @@ class ProcessSide:
         if not isinstance(message, dict):
             raise Broken(f"a line that is no JSON object: {line[:SHOWN]!r}")
         self._check_turn(message.get("seq"), line)
+        self._is_busy = "step" in message
         if "error" in message:
             error = message["error"]
             text = error.get("message") if isinstance(error, dict) else error

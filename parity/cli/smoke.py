@@ -26,7 +26,6 @@ def register(commands: Commands) -> None:
 def execute(args: argparse.Namespace) -> int:
     import json
 
-    from parity.cli.output import until_the_reader_leaves
     from parity.report.progress import RunProgress
     from parity.root import project_root
     from parity.subjects.smoke_playing import smoke
@@ -36,9 +35,8 @@ def execute(args: argparse.Namespace) -> int:
     root = project_root()
     loaded = load_subject(find_subject(root, args.subject))
     done = smoke(root, loaded, RunProgress())
-    with until_the_reader_leaves():
-        if args.json:
-            print(json.dumps(smoke_object(done)))
-        else:
-            print("\n".join(smoke_lines(done, args.subject)))
+    if args.json:
+        print(json.dumps(smoke_object(done)))
+    else:
+        print("\n".join(smoke_lines(done, args.subject)))
     return int(done.exit_code)

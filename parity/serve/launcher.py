@@ -81,7 +81,7 @@ def load_launcher(path: Path) -> Launcher:
         raise UsageError(f"{path}: {error.strerror}", hint="name a launcher's TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, msgspec.ValidationError) as error:
         raise UsageError(f"{path}: {error}", hint=f"{shipped('vllm')} shows the form") from None
-    for fault, hint in _faults(launcher):
+    for fault, hint in faults(launcher):
         raise UsageError(f"{path}: {fault}", hint=hint)
     return launcher
 
@@ -94,7 +94,7 @@ def digest(path: Path) -> str:
         raise UsageError(f"{path}: {error.strerror}", hint="name a launcher's TOML file") from None
 
 
-def _faults(launcher: Launcher) -> Iterator[tuple[str, str]]:
+def faults(launcher: Launcher) -> Iterator[tuple[str, str]]:
     """What no server could be started or asked with, each with what to do about it."""
     if not _NAME.fullmatch(launcher.name):
         yield f"name {launcher.name!r} is no name", "up to 40 letters, digits, dots, dashes and underscores"
@@ -146,10 +146,29 @@ def command(
     values: dict[str, Any] = msgspec.structs.asdict(config) | {
         "generation_config": None if generation_config is None else str(generation_config)
     }
+    for key, value in _given(values):
+        flag = _flag(launcher, key, value)
+        if flag is None:
+            raise UsageError(
+                f"launcher {launcher.name} has no flag for {key} = {_text(value)}",
+                hint="add it to the launcher's [flags], or leave the key out of the scenario",
+            )
+        arguments += flag
+    return arguments
+
+
+def unflagged(launcher: Launcher, config: ServerConfig) -> list[str]:
+    """The keys of which `command` could not ask for the value."""
+    return [
+        key for key, value in _given(msgspec.structs.asdict(config)) if _flag(launcher, key, value) is None
+    ]
+
+
+def _given(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What a flag has to say, in the configuration's order."""
     for key in ServerConfig.__struct_fields__:
         if key in _keys() and values[key] is not None:
-            arguments += _flag(launcher, key, values[key])
-    return arguments
+            yield key, values[key]
 
 
 def _keys() -> set[str]:
@@ -162,7 +181,8 @@ def _filled(part: str, given: dict[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda found: given[found[1]], part)
 
 
-def _flag(launcher: Launcher, key: str, value: Any) -> Iterable[str]:
+def _flag(launcher: Launcher, key: str, value: Any) -> Arguments | None:
+    """The arguments for a value: none for the default of a key without a flag, null where it cannot be asked for."""
     flag = launcher.flags.get(key)
     text = _text(value)
     if isinstance(flag, str):
@@ -171,12 +191,7 @@ def _flag(launcher: Launcher, key: str, value: Any) -> Iterable[str]:
         flag = flag.get(text, flag.get(OTHERWISE))
     if flag is not None:
         return [part.replace(VALUE, text) for part in flag]
-    if key in DEFAULTS and value == DEFAULTS[key]:
-        return ()
-    raise UsageError(
-        f"launcher {launcher.name} has no flag for {key} = {text}",
-        hint="add it to the launcher's [flags], or leave the key out of the scenario",
-    )
+    return [] if key in DEFAULTS and value == DEFAULTS[key] else None
 
 
 def _text(value: Any) -> str:

@@ -9,11 +9,11 @@ import msgspec
 
 from parity.errors import InconclusiveError
 from parity.finding import NotCompared
-from parity.scenario import Case, Level, ServerConfig, ServeScenario
-from parity.serve.launcher import DEFAULTS
+from parity.scenario import Case, Level, ServeScenario
+from parity.serve.launcher import unflagged
 from parity.subjects.capabilities import missing
-from parity.subjects.doors import HttpDoor, ServeDoor
-from parity.subjects.fields import below_minimum
+from parity.subjects.doors import HttpDoor
+from parity.subjects.fields import below_minimum, unobserved
 from parity.subjects.subject import Loaded, Subject
 
 
@@ -45,34 +45,34 @@ def _lacks(case: Case, subject: Subject) -> NotCompared | None:
     level = case.scenario.level
     if level not in subject.levels:
         return NotCompared(case.id, level, "unsupported", (f"level {level}",))
-    lacking = missing(case, subject.can)
-    door = subject.door
-    if isinstance(case.scenario, ServeScenario):
+    scenario, door = case.scenario, subject.door
+    hidden = unobserved(subject.observes, level)
+    lacking = missing(case, _can(subject), shows_length="plan.max_model_len" not in hidden)
+    otherwise: tuple[str, ...] = ()
+    if isinstance(scenario, ServeScenario):
         if door.serve is not None:
-            lacking += tuple(f"flag {key}" for key in _unflagged(door.serve, case.scenario.config))
+            launcher = door.serve.launcher(subject.name)
+            lacking += tuple(f"flag {key}" for key in unflagged(launcher, scenario.config))
         if door.http is not None:
-            flags = tuple(_started_otherwise(door.http, case.scenario))
-            if flags and not [name for name in lacking if name != "start-flags"]:
-                return NotCompared(case.id, level, "unobserved", flags)
-            lacking = tuple(name for name in lacking if name != "start-flags")
-    return NotCompared(case.id, level, "unsupported", lacking) if lacking else None
+            otherwise = tuple(_started_otherwise(door.http, scenario))
+    if lacking:
+        return NotCompared(case.id, level, "unsupported", lacking)
+    return NotCompared(case.id, level, "unobserved", otherwise) if otherwise else None
 
 
-def _unflagged(door: ServeDoor, config: ServerConfig) -> Iterator[str]:
-    """The keys whose value is not the default, and that the launcher has no flag for."""
-    values: dict[str, Any] = msgspec.structs.asdict(config)
-    for key, value in values.items():
-        if key == "model" or key in door.flags or value is None:
-            continue
-        if key not in DEFAULTS or value != DEFAULTS[key]:
-            yield key
+def _can(subject: Subject) -> set[str]:
+    """What a running server was started with is looked at one by one, and nobody but its owner signals it."""
+    if subject.door.http is None:
+        return {*subject.can}
+    return {*subject.can, "start-flags"} - {"signals"}
 
 
 def _started_otherwise(door: HttpDoor, scenario: ServeScenario) -> Iterator[str]:
     """What of the scenario's start the running server does not have."""
-    values: dict[str, Any] = msgspec.structs.asdict(scenario.config)
-    for key, value in values.items():
-        if value != door.config.get(key, DEFAULTS.get(key)):
+    started: dict[str, Any] = msgspec.structs.asdict(door.started)
+    wanted: dict[str, Any] = msgspec.structs.asdict(scenario.config)
+    for key, value in wanted.items():
+        if value != started[key]:
             yield f"started with {key} = {msgspec.json.encode(value).decode()}"
     if scenario.fresh:
         yield "a fresh server"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
 
+from parity.defaults import ServerConfigForm, build_server_config
+from parity.scenario import ServerConfig
 from parity.serve.launcher import Arguments, Flag, Launcher, Ready
 
 Wait = Annotated[float, Meta(gt=0.0, le=3600.0)]  # seconds
@@ -62,8 +65,22 @@ class HttpDoor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Scenarios that need it started otherwise are not compared, and counted as unobserved.
     """
 
-    url: Annotated[str, Meta(pattern=r"^http://[^/\s]+/?$")]
-    config: dict[str, Any]
+    url: Annotated[str, Meta(pattern=r"^http://[^/\s?#@]+/?$")]
+    config: ServerConfigForm
+
+    @property
+    def is_address(self) -> bool:
+        """Whether a connection could be asked for at all."""
+        try:
+            place = urlsplit(self.url)
+            return bool(place.hostname) and place.port != 0
+        except ValueError:
+            return False
+
+    @property
+    def started(self) -> ServerConfig:
+        """The configuration that it was started with, every key of it."""
+        return build_server_config(self.config)
 
 
 class Doors(

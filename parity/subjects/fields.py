@@ -35,6 +35,9 @@ MINIMUM: dict[Level, tuple[str, ...]] = {
     "serve": ("exchanges.ending", "exchanges.status"),
 }
 
+# Of level serve: what only `/metrics` tells.
+FROM_METRICS = ("preempted", "after")
+
 Observes = Mapping[Level, Collection[str]]  # a level that is not in it is seen whole
 
 

@@ -16,7 +16,7 @@ from parity.report.progress import RunProgress, counted
 from parity.root import project_root
 from parity.runfile import shown
 from parity.scenario import Case, Scenario
-from parity.subjects.capabilities import needs
+from parity.subjects.capabilities import missing
 from parity.subjects.golden import FOLDER, FORMAT, LEVELS, Golden, Header, chosen, text
 from parity.suite import VERSION, load_suite, select
 
@@ -56,7 +56,7 @@ def record(root: Path, ids: Sequence[str], progress: RunProgress) -> tuple[Heade
             play = driver.finish()
             if play.observation is None:
                 raise OracleError(f"{case.id}: {play.failure}")
-            lines.append(Golden(scenario, play.observation, needs(case)))
+            lines.append(Golden(scenario, play.observation, missing(case, ())))
     made = datetime.datetime.now(datetime.UTC).date().isoformat()
     return Header(FORMAT, pin.name, measured.version, driver_digest(root), made, VERSION), lines
 

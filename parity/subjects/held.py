@@ -20,7 +20,6 @@ from parity.subjects.profiles import PROFILES
 from parity.subjects.subject import DEFAULT, Loaded, find_subject, load_subject
 from parity.suite import is_newer
 
-
 MAX_REASONS = 3
 
 

@@ -50,6 +50,7 @@ def _own_tokens(wire: Wire) -> Wire:
 IGNORING: dict[str, Callable[[Wire], Wire]] = {
     "memory-budget": lambda wire: _config(wire, kv_cache_memory_bytes=MUCH_MEMORY),
     "auto-fit": lambda wire: _config(wire, max_model_len=wire["config"]["model"]["max_position"]),
+    "watermark": lambda wire: _config(wire, watermark=0.0),
     "forced-tokens": _own_tokens,
     "step-trace": lambda wire: wire,
     "prefix-caching": lambda wire: _config(wire, enable_prefix_caching=False),
@@ -69,6 +70,7 @@ IGNORING: dict[str, Callable[[Wire], Wire]] = {
 SHOWS_IN: dict[str, str] = {
     "memory-budget": "plan.num_blocks",
     "auto-fit": "plan.max_model_len",
+    "watermark": "steps.new",
     "forced-tokens": "steps.finished",
     "step-trace": "steps.scheduled",
     "prefix-caching": "steps.cached",

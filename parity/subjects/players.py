@@ -10,7 +10,7 @@ import importlib.util
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -29,10 +29,12 @@ from parity.scenario import Case, ServerConfig, ServeScenario
 from parity.serve.http import HttpSide
 from parity.serve.launcher import Launcher, load_launcher, shipped
 from parity.serve.side import ServeSide, Setup, Times, encoded
+from parity.serve.watch import WHOLE, Sight
 from parity.side import Side
 from parity.subjects.adapter import Adapter
 from parity.subjects.doors import ProcessDoor
-from parity.subjects.subject import Loaded
+from parity.subjects.fields import unobserved
+from parity.subjects.subject import Loaded, Subject
 
 MODELS = ".models"
 PYTHON = "{python}"
@@ -86,6 +88,7 @@ class Servers:
         python: str,
         environment: Mapping[str, str],
         folder: Path,
+        sight: Sight,
     ) -> None:
         self._role = role
         self._stage = stage
@@ -93,6 +96,7 @@ class Servers:
         self._python = python
         self._environment = environment
         self._folder = folder
+        self._sight = sight
         self._side: tuple[Choices, ServeSide] | None = None
         self.times = Times()
 
@@ -135,7 +139,13 @@ class Servers:
         launcher = self._launcher.under([f"{name}={value}" for name, value in choices])
         stage = self._stage
         setup = Setup(
-            launcher, self._python, self._environment, self._folder, stage.root / MODELS, stage.logs
+            launcher,
+            self._python,
+            self._environment,
+            self._folder,
+            stage.root / MODELS,
+            stage.logs,
+            self._sight,
         )
         return ServeSide(self._role, setup, stage.progress.server, self.times)
 
@@ -159,7 +169,7 @@ class OraclePlayer:
             root = self._stage.root
             python, environment = _upstream(root, self._pin)
             launcher = load_launcher(shipped("vllm"))
-            self._servers = Servers("oracle", self._stage, launcher, python, environment, root)
+            self._servers = Servers("oracle", self._stage, launcher, python, environment, root, WHOLE)
             self.times = self._servers.times
             self._servers.prepare((config, {}) for config, _ in served)
         if len(served) < len(plays):
@@ -188,7 +198,9 @@ class OraclePlayer:
     def _start(self) -> ProcessSide:
         if self._driver is None:
             began = time.perf_counter()
-            self._driver = start_oracle(self._stage.root, self._pin, None, Way(debug=self._stage.debug))
+            self._driver = start_oracle(
+                self._stage.root, self._pin, None, Way(debug=self._stage.debug), self._stage.progress.news
+            )
             with self._stage.progress.starting(f"starting vLLM {self._measured.version}"):
                 self.hello = greet(self._driver, self._measured)
             self.start_seconds = time.perf_counter() - began
@@ -222,7 +234,15 @@ class SubjectPlayer:
                 )
             self._start()
         if served and door.http is not None:
-            self._http = HttpSide(self._role, door.http.url, self._stage.root / MODELS)
+            if any(policies for _, policies in served):
+                raise UsageError(
+                    f"subject {self._loaded.subject.name} runs already, and takes no policy",
+                    hint="leave --policy out",
+                )
+            http = door.http
+            self._http = HttpSide(
+                self._role, http.url, http.started, _sight(self._loaded.subject), self._stage.root / MODELS
+            )
             self._http.check()
         elif served:
             self._servers = self._launched()
@@ -244,8 +264,9 @@ class SubjectPlayer:
         return next((text for side in sides if side is not None and (text := side.lost())), None)
 
     def call_off(self) -> None:
-        if self._servers is not None:
-            self._servers.call_off()
+        for side in (self._servers, self._http):
+            if side is not None:
+                side.call_off()
 
     def close(self) -> None:
         for side in (self._servers, self._process, self._http):
@@ -260,7 +281,9 @@ class SubjectPlayer:
         if door.python == "oracle":
             python, environment = _upstream(stage.root, self._pin)
         launcher = door.launcher(loaded.subject.name)
-        return Servers(self._role, stage, launcher, python, environment, loaded.folder)
+        return Servers(
+            self._role, stage, launcher, python, environment, loaded.folder, _sight(loaded.subject)
+        )
 
     def _start(self) -> ProcessSide:
         if self._process is None:
@@ -281,12 +304,12 @@ class SubjectPlayer:
             way = Way(
                 scheduler=door.scheduler_cls.class_, path=tuple(str(folder.resolve()) for folder in path)
             )
-            return start_oracle(self._stage.root, self._pin, None, way)
+            return start_oracle(self._stage.root, self._pin, None, way, self._stage.progress.news)
         assert door.process is not None, "levels plan and schedule without a door"
-        return open_process(self._loaded, door.process)
+        return open_process(self._loaded, door.process, self._stage.progress.news)
 
 
-def open_process(loaded: Loaded, door: ProcessDoor) -> ProcessSide:
+def open_process(loaded: Loaded, door: ProcessDoor, news: Callable[[str], None] | None = None) -> ProcessSide:
     """The process of a subject, started. Raises OracleError where it cannot be."""
     return ProcessSide(
         loaded.subject.name,
@@ -295,6 +318,7 @@ def open_process(loaded: Loaded, door: ProcessDoor) -> ProcessSide:
         {**os.environ, **door.environment},
         Limits(hello=door.handshake, line=door.step, scenario=door.scenario),
         adapter=Adapter(loaded),
+        news=news,
     )
 
 
@@ -305,6 +329,11 @@ def check_models(root: Path) -> None:
             "level serve needs torch and the small models, and they are not here",
             hint="run `make model`, or play the levels plan and schedule with `parity check --quick`",
         )
+
+
+def _sight(subject: Subject) -> Sight:
+    """Where its server is looked at: only where it has something to show."""
+    return Sight(health="health" not in unobserved(subject.observes, "serve"), load="metrics" in subject.can)
 
 
 def _upstream(root: Path, pin: Pin) -> tuple[str, dict[str, str]]:

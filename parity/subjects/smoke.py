@@ -81,10 +81,6 @@ def lens_of(subject: Subject, level: Level) -> Lens:
     return lens_over(subject.observes, subject.profile, level)
 
 
-def can_play(subject: Subject, golden: Golden) -> bool:
-    return golden.scenario.level in subject.levels and set(golden.needs) <= set(subject.can)
-
-
 def examine(subject: Subject, golden: Golden, plays: Sequence[Play]) -> Tried:
     """One golden scenario, played at least twice by the subject."""
     lens = lens_of(subject, golden.scenario.level)

@@ -14,10 +14,10 @@ from parity.report.progress import RunProgress, counted
 from parity.runfile import FOLDER, stamp
 from parity.scenario import Case
 from parity.subjects.adapter import stepping
-from parity.subjects.choice import check_sight
+from parity.subjects.choice import check_sight, sort_out
 from parity.subjects.golden import Golden, Header, load_golden
 from parity.subjects.players import Stage, SubjectPlayer
-from parity.subjects.smoke import Line, Tried, can_play, examine, judge_claims
+from parity.subjects.smoke import Line, Tried, examine, judge_claims
 from parity.subjects.smoke_serve import try_servers
 from parity.subjects.subject import Loaded
 from parity.suite import load_suite
@@ -68,7 +68,9 @@ def smoke(root: Path, loaded: Loaded, progress: RunProgress) -> Smoke:
     asked: list[Golden] = []
     if stepping(loaded.subject):
         check_sight(loaded.subject, stepping(loaded.subject))
-        asked = [item for item in golden if can_play(loaded.subject, item)]
+        compared, _ = sort_out([_case(item) for item in golden], [loaded])
+        names = {case.id for case in compared}
+        asked = [item for item in golden if item.id in names]
         stepped, version = _stepped(root, loaded, asked, progress)
         lines += stepped
     if "serve" in loaded.subject.levels:
@@ -136,4 +138,4 @@ def _remedy(error: ParityError) -> str:
 
 
 def _case(golden: Golden) -> Case:
-    return Case(golden.scenario, golden.id, [], [], None, "parity/golden", 0, needs=golden.needs)
+    return Case(golden.scenario, golden.id, [], [], None, "parity/golden", 0)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
@@ -22,10 +24,12 @@ from parity.serve.launcher import DEFAULTS
 from parity.serve.metrics import MetricsUnreadable, parse
 from parity.serve.server import PROMPT, check, start
 from parity.serve.side import describe
+from parity.serve.started_as import otherwise
 from parity.serve.target import PlayFailed
 from parity.subjects.capabilities import OF_LEVELS
 from parity.subjects.choice import sort_out
 from parity.subjects.doors import HttpDoor, ServeDoor
+from parity.subjects.fields import unobserved
 from parity.subjects.players import MODELS, check_models
 from parity.subjects.smoke import Line
 from parity.subjects.subject import Loaded
@@ -93,21 +97,30 @@ def _started(
 
 
 def _running(door: HttpDoor, loaded: Loaded) -> Iterator[Line]:
-    url, model = door.url.rstrip("/"), door.config.get("model", DEFAULTS.get("model"))
-    body = {"model": model, "prompt": PROMPT, "max_tokens": 1, "temperature": 0}
-    for name, method, path, sent in (
-        ("http: /health", "GET", "/health", None),
-        ("http: a completion", "POST", "/v1/completions", body),
-    ):
+    url, started = door.url.rstrip("/"), door.started
+    body = {"model": started.model, "prompt": PROMPT, "max_tokens": 1, "temperature": 0}
+    questions: list[tuple[str, str, dict[str, Any] | None]] = [("GET", "/health", None)]
+    if "health" in unobserved(loaded.subject.observes, "serve"):
+        questions = []
+    for method, path, sent in (*questions, ("POST", "/v1/completions", body)):
+        name = f"http: {path}"
         try:
             answer = httpx.request(method, url + path, json=sent, timeout=SECONDS, trust_env=False)
         except httpx.HTTPError as error:
-            yield Line("door", name, "broken", f"no answer of {url}{path}: {type(error).__name__}")
+            yield Line("door", name, "broken", f"no answer at {url}: {error or type(error).__name__}")
             return
         is_good = answer.status_code == httpx.codes.OK
         told = f"{answer.status_code}" if is_good else f"{answer.status_code}: {answer.text[:200]!r}"
         yield Line("door", name, "ok" if is_good else "broken", told)
+    said = asyncio.run(_otherwise(url, started))
+    if said:
+        yield Line("door", "http: started as its file says", "unmet", f"it says {'; '.join(said)}")
     yield from _metrics(url, loaded)
+
+
+async def _otherwise(url: str, config: ServerConfig) -> list[str]:
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=SECONDS) as client:
+        return [str(item) for item in await otherwise(client, config)]
 
 
 def _metrics(url: str, loaded: Loaded) -> Iterator[Line]:

@@ -15,9 +15,10 @@ from msgspec import Meta
 from parity.document import nearest
 from parity.errors import UsageError
 from parity.scenario import Level
+from parity.serve import launcher
 from parity.subjects.capabilities import CAPABILITIES
 from parity.subjects.doors import Doors
-from parity.subjects.fields import FIELDS
+from parity.subjects.fields import FIELDS, FROM_METRICS, unobserved
 
 FOLDER = "subjects"
 DEFAULT = "engine"
@@ -143,3 +144,20 @@ def faults(subject: Subject) -> Iterator[tuple[str, str]]:
         for name in fields:
             if name not in FIELDS[level]:
                 yield f"observes: {level} has no {name!r}", nearest(name, FIELDS[level]) or "docs/plug-in.md"
+    yield from _faults_in_serving(subject)
+
+
+def _faults_in_serving(subject: Subject) -> Iterator[tuple[str, str]]:
+    if subject.door.serve is not None:
+        for fault, hint in launcher.faults(subject.door.serve.launcher(subject.name)):
+            yield f"door.serve: {fault}", hint
+    if subject.door.http is not None and not subject.door.http.is_address:
+        yield f"door.http: url {subject.door.http.url!r} is no address", "write it as http://HOST:PORT"
+    if "serve" in subject.levels and "metrics" not in subject.can:
+        hidden = unobserved(subject.observes, "serve")
+        shown = [field for field in FROM_METRICS if field not in hidden]
+        if shown:
+            yield (
+                f"observes: serve shows {' and '.join(shown)}, which are read from /metrics",
+                f"claim the capability metrics, or let observes.serve be without {' and '.join(FROM_METRICS)}",
+            )

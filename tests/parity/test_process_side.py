@@ -16,7 +16,7 @@ import pytest
 from parity.errors import ExitCode, InconclusiveError, OracleError
 from parity.line_process import Silence
 from parity.observation import PlanOk, Schedule
-from parity.process_side import Limits, ProcessSide
+from parity.process_side import STOP_SECONDS, Limits, ProcessSide
 from parity.root import CODE_ROOT
 from parity.scenario import Config, Model, Request, Scenario, Timeline
 from parity.subjects.adapter import Adapter
@@ -69,12 +69,17 @@ def open_side(tmp_path: Path) -> Iterator[Open]:
     sides: list[ProcessSide] = []
 
     def start(
-        vice: str, limits: Limits = LONG, *, keep_native: bool = False, claims: dict[str, Any] | None = None
+        vice: str,
+        limits: Limits = LONG,
+        *,
+        keep_native: bool = False,
+        claims: dict[str, Any] | None = None,
+        news: Callable[[str], None] | None = None,
     ) -> ProcessSide:
         environment = {**os.environ, "STATE": str(tmp_path / "starts")}
         command = [sys.executable, "-m", "tests.parity.zoo", vice]
         adapter = None if claims is None else Adapter(subject(tmp_path, vice, **claims))
-        side = ProcessSide("zoo", command, CODE_ROOT, environment, limits, keep_native, adapter)
+        side = ProcessSide("zoo", command, CODE_ROOT, environment, limits, keep_native, adapter, news)
         sides.append(side)
         return side
 
@@ -167,12 +172,28 @@ def test_a_command_that_does_not_exist_names_the_way_out(tmp_path: Path) -> None
 
 
 def test_a_side_that_dies_once_is_started_again_and_answers(open_side: Open, tmp_path: Path) -> None:
-    play = played(open_side("dies-once"))
+    said: list[str] = []
+
+    play = played(open_side("dies-once", news=said.append))
 
     assert play.failure is None
+    assert said == ["zoo: the process ended with status 9; starting it again …"]
     assert isinstance(play.observation, Schedule)
     assert len(play.observation.steps) == 1, "steps of the dead process must not be counted"
     assert starts(tmp_path) == 2
+
+
+@pytest.mark.parametrize("vice", ["silent-at-start", "talks-then-quiet"])
+def test_a_side_that_owes_an_answer_is_not_asked_to_stop(vice: str, open_side: Open) -> None:
+    """It would be waited for in vain."""
+    side = open_side(vice)
+    if vice == "talks-then-quiet":
+        side.begin(SCHEDULE)
+    began = time.monotonic()
+
+    side.close()
+
+    assert time.monotonic() - began < STOP_SECONDS
 
 
 def test_a_side_that_dies_again_fails_the_scenario_and_is_not_started_a_third_time(

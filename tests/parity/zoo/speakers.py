@@ -34,7 +34,7 @@ class Denies(Honest):
     """Its hello knows nothing of a capability and a field that its file claims."""
 
     def greeting(self) -> Any:
-        can = ["memory-budget", "auto-fit", "forced-tokens", "step-trace"]
+        can = ["memory-budget", "auto-fit", "watermark", "forced-tokens", "step-trace"]
         return {**super().greeting(), "capabilities": can, "observes": {"plan": ["status", "num_blocks"]}}
 
 

@@ -20,7 +20,7 @@ from parity.scenario import Case
 from parity.schemas import documents
 from parity.subjects import golden_record
 from parity.subjects.adapter import stepping
-from parity.subjects.capabilities import OF_LEVELS, needs
+from parity.subjects.capabilities import OF_LEVELS, missing
 from parity.subjects.fields import FIELDS
 from parity.subjects.golden import FOLDER, LEVELS, chosen, load_golden, text
 from parity.subjects.smoke import is_told
@@ -41,7 +41,7 @@ def test_they_are_the_chosen_scenarios_as_the_suite_has_them() -> None:
     assert sorted(GOLDEN) == sorted(chosen())
     for item in GOLDEN.values():
         assert item.scenario == cases[item.id].scenario, "run `make golden`"
-        assert item.needs == needs(cases[item.id])
+        assert item.needs == missing(cases[item.id], ())
 
 
 @pytest.mark.parametrize("name", OF_LEVELS["schedule"])

@@ -305,7 +305,7 @@ def test_a_server_that_runs_is_asked_its_health_one_completion_and_its_metrics(
     path = tmp_path / "running.toml"
     path.write_text(
         'name = "running"\nlevels = ["serve"]\ncapabilities = ["metrics", "signals"]\nrecords = "."\nsuite = "0.1"\n'
-        f'[door.http]\nurl = "{server}"\nconfig = {{model = "tiny-opt"}}\n'
+        f'[door.http]\nurl = "{server}"\nconfig = {{model = "tiny-opt", num_blocks = 4}}\n'
     )
 
     assert main(["smoke", str(path), "--json"]) == code
@@ -343,11 +343,14 @@ def test_a_server_that_is_started_completes_one_token(
     path = tmp_path / "served.toml"
     command = json.dumps(["{python}", str(FAKE), "{port}", vice, "{model}"])
     can = json.dumps(["start-flags", "float32-weights", *capabilities])
+    shows = json.dumps(
+        ["exchanges.ending", "exchanges.status", *(["after"] if "metrics" in capabilities else [])]
+    )
     flags = "num_blocks = []\nmax_model_len = []\n"
     path.write_text(
         f'name = "served"\nlevels = ["serve"]\ncapabilities = {can}\nrecords = "."\nsuite = "0.1"\n'
         f'[door.serve]\ncommand = {command}\n[door.serve.ready]\npath = "/health"\nseconds = 2\n'
-        f"[door.serve.flags]\n{flags}"
+        f"[door.serve.flags]\n{flags}[observes]\nserve = {shows}\n"
     )
 
     assert main(["smoke", str(path), "--json"]) == code
