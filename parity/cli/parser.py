@@ -17,6 +17,7 @@ VERBS = (
     "run",
     "check",
     "show",
+    "smoke",
     "adopt",
     "next",
     "fuzz",
