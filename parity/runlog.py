@@ -21,7 +21,7 @@ from parity.errors import RunFileError
 from parity.finding import Decided, NotCompared, Outcome, Plays, RecordVerdict, ScenarioResult, Tie, Verdict
 from parity.observation import Observation, decode, plain
 from parity.scenario import Level
-from parity.subjects.lens import Lens, lens_over
+from parity.subjects.lens import Lens, both, lens_over
 
 FORMAT = 2
 PART = ".part"
@@ -51,6 +51,12 @@ class Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: str | None = None
 
 
+def lens_between(subject: Held, against: Held | None, level: Level) -> Lens:
+    """What both sides of a run are seen through at `level`."""
+    lens = lens_over(subject.observes, subject.profile, level)
+    return lens if against is None else both(lens, lens_over(against.observes, against.profile, level))
+
+
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="header"):
     """What a run was made of. `records` is the digest of the subject's records, `commit` null outside a git checkout.
 
@@ -68,6 +74,10 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     partial: bool
     subject: Held
     against: Held | None = None
+
+    def lens(self, level: Level) -> Lens:
+        """What both sides were seen through."""
+        return lens_between(self.subject, self.against, level)
 
     @property
     def is_of_engine(self) -> bool:
@@ -294,8 +304,8 @@ def observations(
 ) -> tuple[Observation, ...]:
     """One side's typed observations. Raises RunFileError where the file holds something else."""
     plays = line.oracle if side == "oracle" else line.subject
-    lens = lens_over(header.subject.observes, header.subject.profile, msgspec.convert(line.level, Level))
     try:
+        lens = header.lens(msgspec.convert(line.level, Level))
         return tuple(decode(line.level, lens.complete(raw)) for raw in plays.observations)
     except msgspec.ValidationError as error:
         raise RunFileError(f"{line.id}: the {side}'s observation is none: {error}") from None

@@ -30,6 +30,7 @@ from parity.serve.side import Times, in_playing_order
 from parity.sides import Sides
 from parity.subjects.choice import sort_out
 from parity.subjects.held import HeldSubjects, held_by
+from parity.subjects.lens import Lens
 from parity.suite import load_suite
 from parity.verdicts import Context, Replay, conclude, decide_scenario
 
@@ -108,8 +109,8 @@ def run(ask: Ask, progress: RunProgress) -> Run:
     )
 
 
-def play_one(ask: Ask, case: Case, progress: RunProgress) -> tuple[Plays, Plays]:
-    """Play one case on both sides and keep nothing: what `parity show` needs."""
+def play_one(ask: Ask, case: Case, progress: RunProgress) -> tuple[Plays, Plays, Lens]:
+    """Play one case on both sides and keep nothing: what `parity show` needs, and the lens that it is seen through."""
     pin = find_pin(ask.root, ask.pin)
     held = held_by(ask)
     compared, others = sort_out([case], held.all)
@@ -118,7 +119,9 @@ def play_one(ask: Ask, case: Case, progress: RunProgress) -> tuple[Plays, Plays]
     measured = None if held.against else measure_oracle(ask.root, pin)
     with closing(Sides(ask, pin, measured, progress, held)) as sides:
         sides.prepare([(case, ask.policies)])
-        return play_case(case, *sides.pair(case, ask.policies), times=1)
+        left, right = play_case(case, *sides.pair(case, ask.policies), times=1)
+    lens = held.lens(case)
+    return lens.plays(left), lens.plays(right), lens
 
 
 @contextmanager
@@ -161,7 +164,8 @@ def _replays(
     if ask.chosen or ask.policies or not held.subject.subject.door.inprocess:
         return
     known = {(row.name, value) for row in TABLE for value in row.values}
-    cases = {case.id: case for case in suite if is_deep_enough(ask, case)}
+    compared, _ = sort_out([case for case in suite if is_deep_enough(ask, case)], held.all)
+    cases = {case.id: case for case in compared}
     for record in records:
         if record.covers and record.policy is not None and record.policy in known:
             for entry in record.front.diverging:

@@ -103,7 +103,7 @@ def _foot(ask: Ask, done: Run) -> list[str]:
         lines.append(
             "partial run: only the chosen scenarios, and only the records that name or cover them, were judged"
         )
-    lines += sight(done.subject, done.outcome)
+    lines += sight(done.subject, done.against, done.outcome)
     file = shown(ask.root, done.path)
     lines.append(f"run file: {file}")
     command = next_command(done.outcome, str(file))

@@ -13,8 +13,9 @@ from parity.cli.run import add_subject
 if TYPE_CHECKING:
     from parity.observation import Observation
     from parity.scenario import Json
+    from parity.subjects.lens import Lens
 
-    Shown = tuple[Observation, Observation, tuple[Json, ...] | None]
+    Shown = tuple[Observation, Observation, Lens, tuple[Json, ...] | None]
 
 
 def register(commands: Commands) -> None:
@@ -58,12 +59,12 @@ def execute(args: argparse.Namespace) -> int:
         raise UsageError("--run plays nothing, so --subject has no part in it", hint="leave one of them out")
     if args.run and args.debug:
         raise UsageError("--run plays nothing, so there is no native output", hint="leave one of them out")
-    left, right, native = _recorded(args) if args.run else _played(args)
+    left, right, lens, native = _recorded(args) if args.run else _played(args)
     if args.json:
-        json.dump(show_object(args.scenario, left, right, native), sys.stdout)
+        json.dump(show_object(args.scenario, left, right, lens, native), sys.stdout)
         print()
         return 0
-    oracle, subject = plain(left), plain(right)
+    oracle, subject = lens.shown(plain(left)), lens.shown(plain(right))
     difference = difference_of(left, right)
     path = None if difference is None else difference.path
     console = Console(highlight=False)
@@ -83,15 +84,18 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _recorded(args: argparse.Namespace) -> Shown:
+    import msgspec
+
     from parity.errors import InconclusiveError
     from parity.runlog import observations, read_run
+    from parity.scenario import Level
 
     read = read_run(args.run)
     line = read.scenario(args.scenario)
     if line.oracle.failure or line.subject.failure:
         raise InconclusiveError(line.detail or "a side failed in that run")
-    header = read.header
-    return observations(header, line, "oracle")[0], observations(header, line, "subject")[0], None
+    left, right = (observations(read.header, line, side)[0] for side in ("oracle", "subject"))
+    return left, right, read.header.lens(msgspec.convert(line.level, Level)), None
 
 
 def _played(args: argparse.Namespace) -> Shown:
@@ -122,8 +126,8 @@ def _played(args: argparse.Namespace) -> Shown:
         against=args.against,
         debug=args.debug,
     )
-    left, right = play_one(ask, cases[0], RunProgress())
+    left, right, lens = play_one(ask, cases[0], RunProgress())
     for plays in (left, right):
         if plays.failure is not None:
             raise InconclusiveError(plays.failure)
-    return left.observations[0], right.observations[0], left.native if args.debug else None
+    return left.observations[0], right.observations[0], lens, left.native if args.debug else None

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
+
 from parity.finding import Outcome, Verdict
 from parity.report.progress import counted
-from parity.runlog import Held
+from parity.runlog import Held, lens_between
 from parity.scenario import Level
-from parity.subjects.lens import lens_over
 
 MAX_NAMES = 8
 
 
-def sight(subject: Held, outcome: Outcome) -> list[str]:
+def sight(subject: Held, against: Held | None, outcome: Outcome) -> list[str]:
     """The lines; none where everything was compared exactly."""
-    return [*_unobserved(subject, outcome), *_not_compared(outcome), *_ahead(subject, outcome)]
+    return [*_unobserved(subject, against, outcome), *_not_compared(outcome), *_ahead(subject, outcome)]
 
 
-def _unobserved(subject: Held, outcome: Outcome) -> list[str]:
+def _unobserved(subject: Held, against: Held | None, outcome: Outcome) -> list[str]:
     lines = []
     for level in dict.fromkeys(result.level for result in outcome.scenarios):
         results = [result for result in outcome.scenarios if result.level == level]
-        lens = lens_over(subject.observes, subject.profile, _level(level))
+        lens = lens_between(subject, against, msgspec.convert(level, Level))
         if not lens.is_clear:
             values = sum(result.unobserved for result in results)
-            told = f"level {level}, profile {subject.profile}: {counted(values, 'value')} unobserved"
+            told = f"level {level}, profile {lens.profile}: {counted(values, 'value')} unobserved"
             if lens.hidden:
                 told += f" ({_few(sorted(lens.hidden))})"
             if lens.unjudged:
@@ -61,8 +62,3 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:MAX_NAMES]) + (
         f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     )
-
-
-def _level(text: str) -> Level:
-    levels: dict[str, Level] = {"plan": "plan", "schedule": "schedule", "serve": "serve"}
-    return levels[text]

@@ -1,13 +1,12 @@
 """How a server is started, as data: a TOML file with its command, its environment, when it is ready, and its flags.
 
-So that anyone's server can stand on either side: `launchers/vllm.toml` and `launchers/nullblock.toml` are the two that
-come with the project, and a third one needs no code. A flag is a list of arguments in which `{}` stands for the value, a flag's
+So that anyone's server can stand on either side: the oracle's is `launchers/vllm.toml`, a subject's is its door `serve`
+(`parity.subjects.doors`), and no server needs code. A flag is a list of arguments in which `{}` stands for the value, a flag's
 name alone (the value follows it), or a table from a value to such a list, `*` being any other value. A null value gives no argument.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -69,7 +68,7 @@ class Launcher(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def shipped(name: str) -> Path:
-    """The file of a launcher that comes with the project: `vllm` or `nullblock`."""
+    """The file of a launcher that comes with the project: `vllm`."""
     return FOLDER / f"{name}.toml"
 
 
@@ -86,14 +85,6 @@ def load_launcher(path: Path) -> Launcher:
     return launcher
 
 
-def digest(path: Path) -> str:
-    """What tells one launcher's file from another. Raises UsageError where it cannot be read."""
-    try:
-        return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint="name a launcher's TOML file") from None
-
-
 def faults(launcher: Launcher) -> Iterator[tuple[str, str]]:
     """What no server could be started or asked with, each with what to do about it."""
     if not _NAME.fullmatch(launcher.name):
@@ -103,18 +94,25 @@ def faults(launcher: Launcher) -> Iterator[tuple[str, str]]:
             f"ready: path {launcher.ready.path!r} is no path",
             "begin it with one /, in plain ASCII without spaces",
         )
-    for variable in launcher.environment:
-        if not variable or "=" in variable:
-            yield f"environment: {variable!r} is no variable's name", "leave it out, or name one without ="
-    for where, texts in _texts(launcher):
-        if any("\0" in text for text in texts):
-            yield f"{where}: a text has a NUL in it", "no command line or environment can hold one"
+    yield from unusable(launcher.environment, _texts(launcher))
     missing = [name for name in NEEDED if not any(f"{{{name}}}" in part for part in launcher.command)]
     if missing:
         yield f"command has no {{{missing[0]}}}", "the harness chooses it"
     unknown = sorted(set(launcher.flags) - _keys())
     if unknown:
         yield f"flags: no configuration has {unknown[0]}", f"it has {', '.join(sorted(_keys()))}"
+
+
+def unusable(
+    environment: Iterable[str], texts: Iterable[tuple[str, Iterable[str]]]
+) -> Iterator[tuple[str, str]]:
+    """What no process could be started with: names of variables, and texts, each with its place."""
+    for variable in environment:
+        if not variable or "=" in variable:
+            yield f"environment: {variable!r} is no variable's name", "leave it out, or name one without ="
+    for where, parts in texts:
+        if any("\0" in part for part in parts):
+            yield f"{where}: a text has a NUL in it", "no command line, path or environment can hold one"
 
 
 def _texts(launcher: Launcher) -> Iterator[tuple[str, Iterable[str]]]:

@@ -1,6 +1,7 @@
 """What a scenario needs of whoever plays it, and what a subject can: the same words.
 
-Most needs follow from the scenario itself; a file may add some with `needs`. What a subject cannot is never played
+Most needs follow from the scenario itself; a file adds with `needs` what shows only as it is played, as that a preempted
+request finds its own blocks in the prefix cache. What a subject cannot is never played
 and never silent: it is reported as unsupported, with what is missing.
 """
 
@@ -18,7 +19,7 @@ CAPABILITIES: dict[str, str] = {
     "forced-tokens": "takes the tokens to be sampled from the scenario",
     "step-trace": "tells what it did in each step",
     "prefix-caching": "shares the blocks of a common prefix",
-    "chunked-prefill": "splits a prompt that is longer than a step's budget",
+    "chunked-prefill": "splits a prompt that is longer than what is left of a step's budget",
     "priority": "serves by priority",
     "aborts": "aborts a request before a step",
     "late-aborts": "aborts a request between schedule() and the update",
@@ -75,8 +76,9 @@ def _driven(scenario: Scenario) -> Iterator[str]:
     yield from ("forced-tokens", "step-trace")
     if config.scheduling_policy == "priority":
         yield "priority"
-    longest = max(len(request.prompt) for request in timeline.requests)
-    if config.long_prefill_token_threshold or longest > config.max_num_batched_tokens:
+    prompts = sum(len(request.prompt) for request in timeline.requests)
+    is_split = config.enable_chunked_prefill and prompts > config.max_num_batched_tokens
+    if is_split or config.long_prefill_token_threshold:
         yield "chunked-prefill"
     if config.enable_prefix_caching and _shares_a_block(timeline, config.block_size):
         yield "prefix-caching"
@@ -111,11 +113,15 @@ def _could_reach(timeline: Timeline, config: Config) -> bool:
 
 
 def _shares_a_block(timeline: Timeline, block_size: int) -> bool:
-    """Whether two requests begin with the same full block."""
+    """Whether a prompt begins with a block of another request's; its own last token is always computed."""
     firsts = [
-        request.prompt[:block_size] for request in timeline.requests if len(request.prompt) > block_size
+        (len(request.prompt) > block_size, [*request.prompt, *request.output][:block_size])
+        for request in timeline.requests
     ]
-    return any(left == right for left, right in combinations(firsts, 2))
+    return any(
+        left == right and len(left) == block_size and (finds or found)
+        for (finds, left), (found, right) in combinations(firsts, 2)
+    )
 
 
 def _served(scenario: ServeScenario) -> Iterator[str]:

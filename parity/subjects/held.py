@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 
 import msgspec
@@ -12,11 +13,11 @@ from parity.errors import InconclusiveError, UsageError
 from parity.finding import NotCompared
 from parity.records.parse import load_records, records_digest
 from parity.records.record import Record
+from parity.report.progress import counted
 from parity.runlog import Held
 from parity.scenario import Case
 from parity.subjects.choice import check_sight
-from parity.subjects.lens import Lens, lens_over
-from parity.subjects.profiles import PROFILES
+from parity.subjects.lens import Lens, both, lens_over
 from parity.subjects.subject import DEFAULT, Loaded, find_subject, load_subject
 from parity.suite import is_newer
 
@@ -46,7 +47,7 @@ class HeldSubjects(msgspec.Struct, frozen=True):
         if not cases:
             reasons = dict.fromkeys(f"{item.why}: {', '.join(item.missing)}" for item in others)
             raise InconclusiveError(
-                f"nothing was examined: of {len(others)} scenarios all are {'; '.join(list(reasons)[:MAX_REASONS])}",
+                f"nothing was examined, of {counted(len(others), 'scenario')}: {'; '.join(list(reasons)[:MAX_REASONS])}",
                 hint=f"see what {self.subject.subject.name} claims in {self.subject.path}",
             )
         levels = list(dict.fromkeys(case.scenario.level for case in cases))
@@ -56,9 +57,9 @@ class HeldSubjects(msgspec.Struct, frozen=True):
     def lens(self, case: Case) -> Lens:
         """What both sides are seen through: what any of the subjects hides is hidden, the coarser profile counts."""
         level = case.scenario.level
-        lenses = [lens_over(item.subject.observes, item.subject.profile, level) for item in self.all]
-        hidden = frozenset().union(*(lens.hidden for lens in lenses))
-        return Lens(level, max((lens.profile for lens in lenses), key=PROFILES.index), hidden)
+        return reduce(
+            both, (lens_over(item.subject.observes, item.subject.profile, level) for item in self.all)
+        )
 
     def is_ahead(self, case: Case) -> bool:
         """Whether the case is newer than the suite that the subject answers for."""

@@ -86,16 +86,12 @@ class Lens(msgspec.Struct, frozen=True):
         if self.level == "plan":
             return self._filled_plan(raw, "")
         if self.level == "serve":
-            whole = self._filled(Serve, raw, "")
-            answers = [self._filled(Answer, item, "exchanges.") for item in whole.get("exchanges") or ()]
-            return whole | {"exchanges": answers}
-        whole = dict(raw)
-        whole["plan"] = self._filled_plan(raw.get("plan"), "plan.")
-        steps = raw.get("steps")
-        if isinstance(steps, list):
-            whole["steps"] = [self._filled(Step, step, "steps.") for step in steps]
-        whole["end"] = self._filled(End, raw.get("end"), "end.")
-        return whole
+            return self._filled(Serve, self._each(Answer, raw, "exchanges"), "")
+        whole = self._each(Step, raw, "steps")
+        return whole | {
+            "plan": self._filled_plan(raw.get("plan"), "plan."),
+            "end": self._filled(End, raw.get("end"), "end."),
+        }
 
     def shown(self, plain: dict[str, Any]) -> dict[str, Any]:
         """A compared observation as plain JSON, without the blanks."""
@@ -115,12 +111,15 @@ class Lens(msgspec.Struct, frozen=True):
     def unobserved(self, observation: Observation) -> int:
         """How many values of an observation were not compared because they are not seen."""
         if isinstance(observation, Schedule):
-            of_steps = sum(name.startswith("steps.") for name in self.hidden)
-            return of_steps * len(observation.steps) + len(self.hidden) - of_steps
+            of_steps = len(self._fields(Step, "steps.")) * len(observation.steps)
+            return self._unseen_of_plan(observation.plan, "plan.") + of_steps + len(self._fields(End, "end."))
         if isinstance(observation, Serve):
-            of_answers = sum(name.startswith("exchanges.") for name in self.hidden)
-            return of_answers * len(observation.exchanges) + len(self.hidden) - of_answers
-        return len(self.hidden)
+            of_answers = len(self._fields(Answer, "exchanges.")) * len(observation.exchanges)
+            return of_answers + len(self._fields(Serve, ""))
+        return self._unseen_of_plan(observation, "")
+
+    def _unseen_of_plan(self, plan: PlanOk | PlanError, prefix: str) -> int:
+        return len(self._fields(type(plan), prefix)) + (f"{prefix}status" in self.hidden)
 
     def _blanked(self, observation: Observation) -> Observation:
         if isinstance(observation, Schedule):
@@ -150,6 +149,13 @@ class Lens(msgspec.Struct, frozen=True):
             return raw
         return self._filled(PlanError if raw.get("status") == "error" else PlanOk, raw, prefix)
 
+    def _each(self, struct: type[msgspec.Struct], raw: dict[str, Any], field: str) -> dict[str, Any]:
+        """`raw` with each of its parts in `field` filled in, where that is a list."""
+        parts = raw.get(field)
+        if not isinstance(parts, list):
+            return raw
+        return raw | {field: [self._filled(struct, part, f"{field}.") for part in parts]}
+
     def _filled(self, struct: type[msgspec.Struct], raw: Any, prefix: str) -> Any:
         if not isinstance(raw, dict):
             return raw
@@ -165,3 +171,9 @@ class Lens(msgspec.Struct, frozen=True):
 def lens_over(observes: Observes, profile: str, level: Level) -> Lens:
     """The lens over both sides at `level` where that is observed, and compared in that profile."""
     return Lens(level, profile, frozenset(unobserved(observes, level)))
+
+
+def both(first: Lens, second: Lens) -> Lens:
+    """Two lenses of one level laid over each other: what either hides is hidden, and the coarser profile counts."""
+    profile = max(first.profile, second.profile, key=profiles.PROFILES.index)
+    return Lens(first.level, profile, first.hidden | second.hidden)

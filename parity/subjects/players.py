@@ -101,7 +101,6 @@ class Servers:
         self.times = Times()
 
     def prepare(self, plays: Iterable[tuple[ServerConfig, Mapping[str, str]]]) -> None:
-        check_models(self._stage.root)
         wanted: dict[Choices, dict[bytes, ServerConfig]] = {}
         for config, policies in plays:
             wanted.setdefault(_choices(policies), {})[encoded(config)] = config
@@ -167,6 +166,7 @@ class OraclePlayer:
         served = _served(plays)
         if served:
             root = self._stage.root
+            check_models(root)
             python, environment = _upstream(root, self._pin)
             launcher = load_launcher(shipped("vllm"))
             self._servers = Servers("oracle", self._stage, launcher, python, environment, root, WHOLE)
@@ -277,6 +277,7 @@ class SubjectPlayer:
         loaded, stage = self._loaded, self._stage
         door = loaded.subject.door.serve
         assert door is not None, "level serve without a door"
+        check_models(stage.root)
         python, environment = sys.executable, dict(os.environ)
         if door.python == "oracle":
             python, environment = _upstream(stage.root, self._pin)

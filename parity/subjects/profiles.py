@@ -10,7 +10,7 @@ aggregate  totals: of a timeline what each request got, found in the cache and h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -49,17 +49,29 @@ def _exact(timeline: Schedule) -> Schedule:
 
 
 def _renamed(timeline: Schedule) -> Schedule:
-    """Blocks named by their first appearance, in the order of the tables; one that was in no table keeps its place."""
+    """Blocks named from 1 on: by their first place in a table, and those in none after the steps that evicted them.
+
+    Two timelines are equal then if and only if one bijection makes them so. 0 is no name: where ids are real it is the
+    null block's, which nobody holds (`parity.properties`).
+    """
     names: dict[int, int] = {}
-
-    def name(block: int) -> int:
-        return names.setdefault(block, len(names))
-
-    steps = []
-    for step in timeline.steps:
-        blocks = [(owner, [name(block) for block in table]) for owner, table in step.blocks]
-        evicted = sorted(name(block) for block in step.evicted)
-        steps.append(msgspec.structs.replace(step, blocks=blocks, evicted=evicted))
+    evictions: dict[int, list[int]] = {}
+    for index, step in enumerate(timeline.steps):
+        for _, table in step.blocks:
+            for block in table:
+                names.setdefault(block, len(names) + 1)
+        for block in step.evicted:
+            evictions.setdefault(block, []).append(index)
+    for block in sorted(evictions.keys() - names.keys(), key=lambda block: evictions[block]):
+        names[block] = len(names) + 1
+    steps = [
+        msgspec.structs.replace(
+            step,
+            blocks=[(owner, [names[block] for block in table]) for owner, table in step.blocks],
+            evicted=sorted(names[block] for block in step.evicted),
+        )
+        for step in timeline.steps
+    ]
     return msgspec.structs.replace(timeline, steps=steps)
 
 
@@ -76,34 +88,41 @@ def _counts(timeline: Schedule) -> Schedule:
 
 
 def _aggregate(timeline: Schedule) -> Schedule:
-    """One step that holds the totals, requests in file order; the period of a livelock is one of steps, and goes."""
+    """One step that holds the totals; the period of a livelock is one of steps, and goes.
+
+    Requests stand in the order of the outputs, which is the file's; one that is in no output comes after them.
+    """
     order = {owner: place for place, (owner, _) in enumerate(timeline.end.outputs)}
     steps = timeline.steps
+
+    def place(name: str) -> tuple[int, str]:
+        return order.get(name, len(order)), name
+
     total = Step(
         aborted=[],
         reset=[],
-        scheduled=_sums((pair for step in steps for pair in step.scheduled), order),
+        scheduled=_sums((pair for step in steps for pair in step.scheduled), place),
         new=[],
         resumed=[],
-        preempted=sorted((name for step in steps for name in step.preempted), key=lambda name: order[name]),
-        cached=_sums((pair for step in steps for pair in step.cached), order),
+        preempted=sorted((name for step in steps for name in step.preempted), key=place),
+        cached=_sums((pair for step in steps for pair in step.cached), place),
         evicted=[],
         blocks=[],
         free=0,
         running=[],
         waiting=[],
         aborted_late=[],
-        finished=sorted((end for step in steps for end in step.finished), key=lambda end: order[end[0]]),
+        finished=sorted((end for step in steps for end in step.finished), key=lambda end: place(end[0])),
         free_after=0,
     )
     return Schedule(timeline.plan, [total], msgspec.structs.replace(timeline.end, period=None))
 
 
-def _sums(pairs: Iterable[tuple[str, int]], order: Mapping[str, int]) -> list[tuple[str, int]]:
+def _sums(pairs: Iterable[tuple[str, int]], place: Callable[[str], tuple[int, str]]) -> list[tuple[str, int]]:
     totals: Counter[str] = Counter()
     for name, number in pairs:
         totals[name] += number
-    return [(name, totals[name]) for name in order if totals[name]]
+    return [(name, totals[name]) for name in sorted(totals, key=place) if totals[name]]
 
 
 _TIMELINES: dict[str, Callable[[Schedule], Schedule]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -96,7 +96,7 @@ def find_subject(root: Path, name: str) -> Path:
         return path
     known = sorted(file.stem for file in (root / FOLDER).glob(f"*{SUFFIX}"))
     raise UsageError(
-        f"no subject {name!r} in {FOLDER}/", hint=nearest(name, known) or f"give a {SUFFIX} file"
+        f"no subject {name!r} in {FOLDER}/", hint=nearest(name, known) if known else f"give a {SUFFIX} file"
     )
 
 
@@ -111,7 +111,12 @@ def load_subject(path: Path) -> Loaded:
         raise UsageError(f"{path}: {error}", hint="docs/plug-in.md has every key") from None
     for fault, hint in faults(subject):
         raise UsageError(f"{path}: {fault}", hint=hint)
-    return Loaded(subject, path, f"sha256:{hashlib.sha256(data).hexdigest()}")
+    loaded = Loaded(subject, path, f"sha256:{hashlib.sha256(data).hexdigest()}")
+    if not loaded.folder.is_dir():
+        raise UsageError(
+            f"{path}: folder {subject.folder!r} is no folder", hint="it counts from the subject's file"
+        )
+    return loaded
 
 
 def parse_subject(data: bytes) -> Subject:
@@ -137,14 +142,37 @@ def faults(subject: Subject) -> Iterator[tuple[str, str]]:
     if subject.capabilities != "all":
         for name in subject.capabilities:
             if name not in CAPABILITIES:
-                yield f"capabilities: there is no {name!r}", nearest(name, CAPABILITIES) or "docs/plug-in.md"
+                yield f"capabilities: there is no {name!r}", nearest(name, CAPABILITIES)
     for level, fields in subject.observes.items():
         if level not in subject.levels:
             yield f"observes: {level} is none of its levels", f"add {level} to levels, or leave it out"
         for name in fields:
             if name not in FIELDS[level]:
-                yield f"observes: {level} has no {name!r}", nearest(name, FIELDS[level]) or "docs/plug-in.md"
+                yield f"observes: {level} has no {name!r}", nearest(name, FIELDS[level])
+        yield from _plans_of_no_status(level, fields)
+    yield from _unusable(subject)
     yield from _faults_in_serving(subject)
+
+
+def _plans_of_no_status(level: Level, fields: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Whether a plan came out decides which fields it has, so nothing of it is compared unless that is."""
+    prefix = {"plan": "", "schedule": "plan."}.get(level)
+    seen = [name for name in fields if prefix is not None and name.startswith(prefix)]
+    status = f"{prefix}status"
+    if seen and status not in seen:
+        yield f"observes: {level} has {seen[0]} without {status}", f"add {status}, or take {seen[0]} out"
+
+
+def _unusable(subject: Subject) -> Iterator[tuple[str, str]]:
+    """Texts that no process could be started with, the server's apart."""
+    door = subject.door
+    texts: list[tuple[str, Iterable[str]]] = [("records", [subject.records]), ("folder", [subject.folder])]
+    if door.scheduler_cls is not None:
+        texts.append(("door.scheduler-cls: path", door.scheduler_cls.path))
+    if door.process is not None:
+        texts.append(("door.process: command", door.process.command))
+        texts.append(("door.process: environment", door.process.environment.values()))
+    yield from launcher.unusable(() if door.process is None else door.process.environment, texts)
 
 
 def _faults_in_serving(subject: Subject) -> Iterator[tuple[str, str]]:
