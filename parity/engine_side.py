@@ -17,8 +17,9 @@ from parity.observation import decode
 from parity.scenario import Scenario
 from parity.side import Play
 
-PLAY_SECONDS = 20  # a scenario takes milliseconds; the slowest of the suite 0.1 s on a busy machine
-MAX_HANGS = 2  # as a process is started again once only: an engine that hangs everywhere must not cost hours
+PLAY_SECONDS = 20.0  # a scenario takes milliseconds; the slowest of the suite 0.1 s on a busy machine
+MAX_HANGS = 2  # that are waited for so long: an engine that hangs everywhere must not cost hours
+HASTY_SECONDS = 1.0  # after them
 
 
 class _TooLong(BaseException):
@@ -28,7 +29,7 @@ class _TooLong(BaseException):
 class EngineSide:
     """The engine under `policies` (name → value; empty means that it mirrors the pin)."""
 
-    def __init__(self, policies: Mapping[str, str] | None = None, seconds: int = PLAY_SECONDS) -> None:
+    def __init__(self, policies: Mapping[str, str] | None = None, seconds: float = PLAY_SECONDS) -> None:
         self.policies = dict(policies or {})
         self._seconds = seconds
         self._scenario: Scenario | None = None
@@ -45,16 +46,15 @@ class EngineSide:
         scenario = self._scenario
         assert scenario is not None, "finish() without begin()"
         self._scenario = None
-        if self._hangs >= MAX_HANGS:
-            return Play(None, f"not played: it hung in {MAX_HANGS} scenarios before this one", 0.0)
+        limit = self._seconds if self._hangs < MAX_HANGS else min(self._seconds, HASTY_SECONDS)
         question = msgspec.to_builtins(scenario)
         started = time.perf_counter()
         try:
-            with _alarm(self._seconds):
+            with _alarm(limit):
                 raw = observe(question, self.policies)
         except _TooLong:
             self._hangs += 1
-            return Play(None, f"no end within {self._seconds} s", 0.0)
+            return Play(None, f"no end within {limit:g} s", 0.0)
         except Exception as error:  # noqa: BLE001 - whatever the subject raises makes the scenario VOID, not us
             return Play(None, f"{type(error).__name__}: {error}", 0.0)
         seconds = time.perf_counter() - started
@@ -68,7 +68,7 @@ class EngineSide:
 
 
 @contextmanager
-def _alarm(seconds: int) -> Iterator[None]:
+def _alarm(seconds: float) -> Iterator[None]:
     """Interrupt the block after `seconds`: by a signal in the main thread, where the commands play, else from another thread."""
     if threading.current_thread() is not threading.main_thread():
         with _watchman(seconds):

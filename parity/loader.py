@@ -7,6 +7,7 @@ the id: `<scenarios>/<family>/<file>.yaml` is `<family>/<file>`, and a sweep add
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from pathlib import Path, PurePosixPath
 
 from parity.decode import decode
@@ -98,15 +99,20 @@ def _form(tree: Mapping) -> ScenarioForm | ServeForm:
     node = tree.items.get("level")
     level = node.value if isinstance(node, Scalar) else None
     if isinstance(level, str):
-        if level not in PROPERTIES:
-            raise Fault(f"{level!r} is not a choice here", ("level",), hint=nearest(level, PROPERTIES))
-        for owners, keys in _KEYS_OF_LEVELS:
-            foreign = [key for key in keys if key in tree.items and level not in owners]
-            if foreign:
-                lacks = "runs nothing, so it has no" if level == "plan" else "has no"
-                hint = f"use level: {owners[0]}"
-                raise Fault(f"level {level} {lacks} {foreign[0]}", (foreign[0],), hint=hint)
+        refuse_foreign(level, tree.items)
     return decode(tree, ServeForm) if level == "serve" else decode(tree, ScenarioForm)
+
+
+def refuse_foreign(level: str, keys: Container[str]) -> None:
+    """Raises Fault for a level that there is none of, and for a key that only another level has."""
+    if level not in PROPERTIES:
+        raise Fault(f"{level!r} is not a choice here", ("level",), hint=nearest(level, PROPERTIES))
+    for owners, names in _KEYS_OF_LEVELS:
+        foreign = [key for key in names if key in keys and level not in owners]
+        if foreign:
+            lacks = "runs nothing, so it has no" if level == "plan" else "has no"
+            hint = f"use level: {owners[0]}"
+            raise Fault(f"level {level} {lacks} {foreign[0]}", (foreign[0],), hint=hint)
 
 
 def _scenario(form: ScenarioForm | ServeForm, id_: str) -> AnyScenario:

@@ -37,6 +37,7 @@ class Sides:
         held: HeldSubjects | None = None,
     ) -> None:
         held = self.held = held or held_by(ask)
+        self._progress = progress
         self._logs = ask.root / FOLDER / "logs" / stamp()
         stage = Stage(ask.root, self._logs, progress, ask.debug)
         self._reference: Player
@@ -47,6 +48,7 @@ class Sides:
             self._reference = OraclePlayer(stage, pin, measured)
         self._player: Player = SubjectPlayer("subject", stage, held.subject, pin)
         self._serves = False
+        self._is_open = False
 
     @property
     def logs(self) -> Path | None:
@@ -79,6 +81,7 @@ class Sides:
         here, OracleError where the oracle's process does not start.
         """
         self._serves = any(case.scenario.level == "serve" for case, _ in plays)
+        self._is_open = True
         self._reference.prepare(plays)
         self._player.prepare(plays)
 
@@ -91,7 +94,9 @@ class Sides:
         return self._reference.lost(), self._player.lost()
 
     def close(self) -> None:
-        with uninterrupted(), ExitStack() as stack:
+        if not self._is_open:
+            return
+        with uninterrupted(), self._progress.ending("ending both sides"), ExitStack() as stack:
             for player in (self._player, self._reference):
                 player.call_off()
                 stack.callback(player.close)

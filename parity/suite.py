@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +19,8 @@ VERSION = (
     "0.1"  # of the suite: what a subject's `suite` is held against; scenarios that are added say `since`
 )
 
+VERSION_SYNTAX = re.compile(r"\d+\.\d+")
+
 
 def load_suite(root: Path) -> list[Case]:
     """Every case of the checkout at `root`, sorted by id. Raises ScenarioError at the first fault."""
@@ -31,11 +34,12 @@ def load_suite(root: Path) -> list[Case]:
 
 def is_newer(case: Case, suite: str) -> bool:
     """Whether a case came after that version of the suite."""
-    return _number(case.since) > _number(suite)
+    return version_of(case.since) > version_of(suite)
 
 
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+def version_of(text: str) -> tuple[int, ...]:
+    """A version of the suite as numbers, which have the order that texts have not."""
+    return tuple(int(part) for part in text.split("."))
 
 
 def scenario_files(root: Path) -> list[Path]:

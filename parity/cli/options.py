@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Commands = Any  # argparse keeps the type of add_subparsers' result private
@@ -61,3 +63,18 @@ def seconds(text: str) -> float:
     if not 0.0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"takes a number of seconds above 0, not {text!r}")
     return value
+
+
+def day(text: str) -> datetime.date:
+    """A day as YYYY-MM-DD, for argparse."""
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"takes a day as YYYY-MM-DD, not {text!r}") from None
+
+
+def some_path(text: str) -> Path:
+    """A path, for argparse. The empty one, which a script's unset variable gives, would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("takes a path, and not nothing")
+    return Path(text)

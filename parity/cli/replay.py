@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from parity.fuzz.replaying import Replay
     from parity.report.progress import RunProgress
 
+FLAKY_PLAYS = 5  # of a side that disagreed with itself: one play shows nothing of it
+
 Files = list[tuple[str, "Found"]]
 
 
@@ -23,7 +26,7 @@ def register(commands: Commands) -> None:
     parser = verb(
         commands,
         "replay",
-        "Play found files again: FIXED (0), FAILED (1) or VOID (2)",
+        "Play found files again: FIXED (0), FAILED or something else that is new (1), VOID (2)",
         "parity replay --all",
         execute,
     )
@@ -92,6 +95,9 @@ def _replays(live: Live, files: Files, progress: RunProgress) -> Iterator[Replay
     from parity.fuzz.replaying import replay
 
     for name, found in files:
-        judged = live.play(case_from(found.scenario), found.policies).judged
+        if found.pin != live.version:
+            print(f"{name} was found on {found.pin}, and is played on {live.version}", file=sys.stderr)
+        times = FLAKY_PLAYS if found.fingerprint.startswith("flaky:") else 1
+        judged = live.play(case_from(found.scenario), found.policies, times).judged
         progress.played()
         yield replay(name, found, judged, live.known(found.policies))

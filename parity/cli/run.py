@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from parity.cli.options import Commands, add_json, add_pin, add_policy, positive, verb
+from parity.cli.options import Commands, add_json, add_pin, add_policy, positive, some_path, verb
 
 
 def register(commands: Commands) -> None:
@@ -58,7 +57,7 @@ def add_subject(parser: argparse.ArgumentParser) -> None:
 def add_out(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
-        type=Path,
+        type=some_path,
         default=None,
         metavar="FILE",
         help="write the run file here, where no file may be yet (default: a new file in runs/, and run.jsonl leads to it)",

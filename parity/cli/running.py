@@ -8,24 +8,25 @@ import sys
 from rich.console import Console
 
 from parity.ask import Ask
-from parity.cli.output import until_the_reader_leaves
+from parity.errors import ExitCode
 from parity.report.progress import RunProgress, counted
 from parity.report.sight import sight
 from parity.report.terminal import next_command, report
 from parity.report_json import run_object
 from parity.runfile import shown
 from parity.session import Run, run
+from parity.subjects.ratchet import Ratchet
 
 
-def play_and_report(ask: Ask, *, as_json: bool) -> int:
-    """Run and print; the exit code is the outcome's."""
+def play_and_report(ask: Ask, *, as_json: bool, ratchet: Ratchet | None = None) -> int:
+    """Run and print; the exit code is the outcome's, and not 0 where the ratchet is red."""
     done = run(ask, RunProgress())
-    with until_the_reader_leaves():
-        _print(ask, done, as_json=as_json)
-    return int(done.outcome.exit_code)
+    _print(ask, done, ratchet, as_json=as_json)
+    code = done.outcome.exit_code
+    return int(ExitCode.FINDINGS if code is ExitCode.OK and ratchet is not None and ratchet.red else code)
 
 
-def _print(ask: Ask, done: Run, *, as_json: bool) -> None:
+def _print(ask: Ask, done: Run, ratchet: Ratchet | None, *, as_json: bool) -> None:
     if as_json:
         shown = run_object(
             done.outcome,
@@ -36,10 +37,13 @@ def _print(ask: Ask, done: Run, *, as_json: bool) -> None:
             subject=done.subject,
             against=done.against,
         )
+        if ratchet is not None:
+            shown["ratchet"] = {"red": list(ratchet.red), "note": ratchet.note}
         json.dump(shown, sys.stdout)
         print()
     else:
-        Console(soft_wrap=True, highlight=False).print(report(_head(done), done.outcome, _foot(ask, done)))
+        foot = [*([] if ratchet is None else ratchet.lines), *_foot(ask, done)]
+        Console(soft_wrap=True, highlight=False).print(report(_head(done), done.outcome, foot))
 
 
 def _head(done: Run) -> str:
@@ -106,5 +110,6 @@ def _foot(ask: Ask, done: Run) -> list[str]:
     if command and done.against is not None and command.startswith("parity record new"):
         command = None  # records are about one subject and upstream
     if command:
-        lines.append(f"next: {command}")
+        is_named = ask.subject is not None and command.startswith("parity record")
+        lines.append(f"next: {command}{f' --subject {ask.subject}' if is_named else ''}")
     return lines

@@ -114,7 +114,9 @@ def _said(done: Result, out: Path | None) -> list[str]:
     elif shrunk.stopped is not None:
         option = "--attempts" if shrunk.stopped == "attempts" else "--max-time"
         lines.append(f"the {shrunk.stopped} ran out: a larger {option} may make it smaller")
-    if out is None:
+    if done.found.attribution is None:
+        lines.append(f"next: parity replay {'FILE, once it is in one with --out' if out is None else out}")
+    elif out is None:
         lines.append("next: write it to a file with --out, then parity promote FILE")
     else:
         lines.append(f"next: parity promote {out}")

@@ -16,7 +16,7 @@ from parity.errors import InconclusiveError
 from parity.fuzz import behaviours
 from parity.fuzz.behind import looked_behind
 from parity.fuzz.document import Document, case_from
-from parity.fuzz.examine import Examined, Examiner, trouble_of
+from parity.fuzz.examine import Examined, Examiner, always, trouble_of
 from parity.fuzz.search import Search
 from parity.observation import Observation
 from parity.oracle_side import find_pin, start_oracle
@@ -68,7 +68,7 @@ def gather(root: Path, count: int, seed: int, say: Say) -> Pool:
 
 def alike(pool: Pool) -> frozenset[str]:
     """The fingerprints of what both sides show in the pool with nothing planted: oddities that they share."""
-    examiner = Examiner(EngineSide(), EngineSide(), mirrors=True)
+    examiner = Examiner(always(EngineSide(), EngineSide()), mirrors=True)
     return frozenset(
         finding.fingerprint for drawn in pool for finding in examiner.examine(drawn.document).findings
     )
@@ -83,7 +83,7 @@ class Hunt:
     def __init__(self, pool: Pool, engine: EngineSide, depth: int) -> None:
         self._pool = pool
         self._engine = engine
-        self._examiner = Examiner(EngineSide(), engine, mirrors=True)
+        self._examiner = Examiner(always(EngineSide(), engine), mirrors=True)
         self._depth = depth
 
     def new(self, known: frozenset[str], *, early: bool) -> set[str]:

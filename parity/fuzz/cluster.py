@@ -7,6 +7,8 @@ a unit's result does not depend on who did it, none is lost and none counts twic
 
 from __future__ import annotations
 
+import re
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -24,6 +26,21 @@ from parity.root import CODE_ROOT
 from parity.runfile import describe_tree
 
 CONNECT_SECONDS = 15
+_ADDRESS = re.compile(r"([a-z]+://)?(?P<host>\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
+
+
+def check_address(address: str) -> None:
+    """Raises UsageError for an address that is malformed, or that nothing listens at."""
+    found = _ADDRESS.fullmatch(address)
+    if found is None or not 0 < int(found["port"]) < 65536:
+        raise UsageError(f"--cluster {address!r} is no address", hint="such as tcp://host:8786")
+    try:
+        socket.create_connection((found["host"].strip("[]"), int(found["port"])), CONNECT_SECONDS).close()
+    except OSError as error:
+        raise UsageError(
+            f"nothing listens at {address}: {error.strerror or type(error).__name__}",
+            hint="give the address of a Dask scheduler, such as tcp://host:8786",
+        ) from None
 
 
 class Cluster:

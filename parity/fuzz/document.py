@@ -12,7 +12,7 @@ import msgspec
 
 from parity.document import Fault
 from parity.form import ScenarioForm
-from parity.loader import case_of
+from parity.loader import case_of, refuse_foreign
 from parity.scenario import Case
 from parity.serve_form import ServeForm
 
@@ -28,6 +28,8 @@ def case_from(document: Document, name: str = "case") -> Case:
     Raises Fault where the document asks for what no scenario may ask for (parity/loader.py's rules, without lines).
     """
     whole = {"title": TITLE, **document}
+    if isinstance(whole.get("level"), str):
+        refuse_foreign(whole["level"], whole)
     try:
         form: ScenarioForm | ServeForm
         if whole.get("level") == "serve":

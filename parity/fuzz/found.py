@@ -23,6 +23,7 @@ from parity.fuzz.document import TITLE, Document, case_from
 from parity.fuzz.examine import finding_of
 from parity.fuzz.size import size
 from parity.fuzz.text import dump, flow, laid
+from parity.fuzz.unit import Find
 from parity.levels import PROPERTIES
 from parity.loader import fault_in
 from parity.scenario import Json
@@ -55,6 +56,12 @@ class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ordinal: int | None = None
     policies: dict[str, str] = {}
     attempts: int | None = None
+
+
+def found_of(find: Find, pin: str, seed: int | None, attempts: int | None) -> Found:
+    """A hunt's find as the file keeps it."""
+    shared = {field: getattr(find, field) for field in Find.__struct_fields__ if field != "document"}
+    return Found(**shared, pin=pin, scenario=find.document, seed=seed, attempts=attempts)
 
 
 _HEAD = tuple(field for field in Found.__struct_fields__ if field != "scenario")
@@ -99,7 +106,11 @@ def parse_found(data: bytes, path: str) -> Found:
     """The finding in a file's bytes; `path` is shown in errors. Raises ScenarioError."""
     tree: Mapping | None = None
     try:
+        if not data.strip():
+            raise Fault("is empty")
         tree = parse(data)
+        if "fingerprint" not in tree.items and "level" in tree.items:
+            raise Fault("is a scenario, and no found file", hint="`parity run` plays scenarios of the suite")
         found = decode(tree, Found)
         if not SYNTAX.fullmatch(found.fingerprint):
             raise Fault(f"{found.fingerprint[:40]!r} is no fingerprint", ("fingerprint",))
@@ -164,10 +175,15 @@ def kept(root: Path) -> list[Path]:
 def keep(found: Found, root: Path) -> Path:
     """Keep the finding, once, and give its file. One of its fingerprint that is there already stays unless it is larger.
 
+    Of sides that failed the newest is kept: what `void:subject` and its like say is who, and not why.
     Raises ScenarioError for a kept one that cannot be read, RunFileError where the file cannot be written.
     """
     path = found_path(root, found.fingerprint)
-    if path.exists() and size(read_found(path).scenario) <= size(found.scenario):
+    if (
+        found.attribution is not None
+        and path.exists()
+        and size(read_found(path).scenario) <= size(found.scenario)
+    ):
         return path
     try:
         wholefile.replace(path, found_text(found))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from parity.ask import Ask
 from parity.fuzz.document import Document, case_from
-from parity.fuzz.examine import Examined, Examiner
+from parity.fuzz.examine import Examined
+from parity.fuzz.fresh_sides import FreshSides
 from parity.fuzz.known import Known, known_from
 from parity.oracle_side import find_pin, measure_oracle
 from parity.records.parse import load_records
@@ -31,17 +32,14 @@ class Live:
         measured = measure_oracle(root, found)
         self.version = measured.version
         self._records = load_records(root)
-        self._sides = Sides(Ask(root=root, pin=pin), found, measured, progress)
-        try:
-            self._sides.prepare([(case_from(document), policies) for document, policies in asked])
-        except BaseException:
-            self._sides.close()
-            raise
+        self._sides = FreshSides(
+            lambda: Sides(Ask(root=root, pin=pin), found, measured, progress),
+            [(case_from(document), policies) for document, policies in asked],
+        )
 
-    def play(self, case: Case, policies: Mapping[str, str]) -> Examined:
-        """One play of both sides, judged."""
-        oracle, subject = self._sides.pair(case, policies)
-        return Examiner(oracle, subject, mirrors=not policies).play(case)
+    def play(self, case: Case, policies: Mapping[str, str], times: int = 1) -> Examined:
+        """So many plays of both sides, judged."""
+        return self._sides.examiner(policies).play(case, times)
 
     def known(self, policies: Mapping[str, str]) -> Known:
         """What accepted records decide of findings under these choices."""

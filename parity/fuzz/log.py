@@ -116,6 +116,11 @@ def read_log(folder: Path) -> Log:
     return Log(header, units, tuple(line.reduced for line in lines if isinstance(line, FindLine)))
 
 
+def is_log(path: Path) -> bool:
+    """Whether a file's name says that it is a hunt's log."""
+    return path.name == NAME
+
+
 def check_parts(logs: Sequence[Log], names: Sequence[str]) -> None:
     """Whether these hunts are parts of one. Raises UsageError that names the first that is not."""
     for log, name in zip(logs[1:], names[1:], strict=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from parity.defaults import config_defaults
+from parity.defaults import config_defaults, smallest_block_bytes
 from parity.document import Keys
 from parity.fuzz.attempts import Search
 from parity.fuzz.document import Document
@@ -25,7 +25,7 @@ from parity.fuzz.edits import (
     without_requests,
 )
 from parity.fuzz.lowering import fewer_tokens, lower, plain_ids, renumbered, smaller_numbers
-from parity.models import models
+from parity.models import model, models
 from parity.scenario import Json
 
 Pass = Callable[[Search], None]
@@ -36,7 +36,7 @@ _POOL = ("num_blocks", "kv_cache_memory_bytes")
 def passes(level: str) -> tuple[Pass, ...]:
     """The passes of level plan or schedule."""
     if level == "plan":
-        return (fewer_keys, simpler_model, smaller_numbers)
+        return (fewer_keys, simpler_model, pool_in_blocks, smaller_numbers)
     return (
         fewer_requests,
         fewer_events,
@@ -46,8 +46,22 @@ def passes(level: str) -> tuple[Pass, ...]:
         simpler_model,
         plainer_prompts,
         plainer_ids,
+        pool_in_blocks,
         smaller_numbers,
     )
+
+
+def pool_in_blocks(search: Search) -> None:
+    """The pool as a number of blocks in the place of bytes."""
+    config: dict[str, Any] = search.best["config"]
+    pool = config.get("kv_cache_memory_bytes")
+    if pool is None or config.get("num_blocks") is not None:
+        return
+    whole = {**config_defaults(), **config}
+    halves = smallest_block_bytes(model(whole["model"]), whole["block_size"])
+    blocks = pool // (halves * (2 if whole["dtype"] == "float32" else 1))
+    without = drop(search.best, ("config", "kv_cache_memory_bytes"))
+    search.attempt(put(without, ("config", "num_blocks"), blocks))
 
 
 def chunks(length: int) -> Iterator[range]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from parity.document import nearest
-from parity.errors import UsageError
+from parity.errors import ScenarioError, UsageError
 from parity.fuzz.document import TITLE, Document, case_from
 from parity.fuzz.edits import tidied
 from parity.fuzz.found import create
@@ -57,5 +57,9 @@ def promote(
     path = f"{FOLDER}/{family}/{slug}.yaml"
     text = dump(laid(document))
     load(text.encode(), path)  # what the suite would refuse is refused before it is there
+    if (root / path).exists():
+        raise ScenarioError(
+            path, "exists already, and is not overwritten", hint="give another name with --name"
+        )
     create(root / path, text)
     return Promoted(f"{family}/{slug}", path, said)

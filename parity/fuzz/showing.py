@@ -10,6 +10,15 @@ from parity.fuzz.examine import Examined
 from parity.scenario import Case
 
 
+def why_kept_whole(fingerprint: str, document: Document) -> str | None:
+    """Why such a find is not shrunk; null where it can be."""
+    if fingerprint.startswith("flaky:"):
+        return "a side that disagrees with itself shows it in some plays only"
+    if fingerprint == "void:oracle" or (fingerprint == "void:subject" and document["level"] == "serve"):
+        return "each try would cost a start of both sides"
+    return None
+
+
 class Showing:
     """Documents that ask the same are played once. `first` is the play that showed the finding to begin with."""
 

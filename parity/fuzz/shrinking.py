@@ -11,7 +11,7 @@ from parity.fuzz.document import Document, case_from
 from parity.fuzz.examine import Examined, trouble_of
 from parity.fuzz.found import Found, again
 from parity.fuzz.live import Live
-from parity.fuzz.showing import Showing
+from parity.fuzz.showing import Showing, why_kept_whole
 from parity.fuzz.shrink import Shrunk, shrink
 from parity.fuzz.source import Given
 
@@ -29,41 +29,49 @@ class Result(msgspec.Struct, frozen=True):
 class Shrinking:
     """The finding `fingerprint` of what was given; null: the file's, else the worst that no record covers.
 
-    Raises UsageError where there is none of them, InconclusiveError where it does not show.
+    `run` raises UsageError where there is none of them or it cannot be shrunk, InconclusiveError where it does not show.
     """
 
     def __init__(self, live: Live, source: Given, fingerprint: str | None) -> None:
         self._live = live
         self._source = source
-        first = live.play(case_from(source.document), source.policies)
-        wanted = fingerprint or _wanted(source) or _uncovered(live, source, first)
-        if not first.shows(wanted):
-            shown = " and ".join(_shown(first.judged)) or "nothing"
-            raise InconclusiveError(
-                f"{source.name} does not show {wanted}: it shows {shown}",
-                hint="name what it shows with --fingerprint, or take it as fixed",
-            )
-        self._showing = Showing(wanted, first, lambda case: live.play(case, source.policies))
+        self._fingerprint = fingerprint or _wanted(source)
         self._best: tuple[Document, int] = (source.document, 0)
 
     def run(self, attempts: int, seconds: float | None, progress: Progress) -> Result:
         """Shrink it. Ctrl-C ends the search only: what it had is the result."""
         before = self._source.document
+        showing = self._showing()
 
         def watch(best: Document, tried: int) -> None:
             self._best = best, tried
             progress(best, tried)
 
         try:
-            shrunk = shrink(before, self._showing.keeps, attempts=attempts, seconds=seconds, progress=watch)
+            shrunk = shrink(before, showing.keeps, attempts=attempts, seconds=seconds, progress=watch)
         except KeyboardInterrupt:
             shrunk = Shrunk(*self._best, "interrupted")
-        return Result(self._found(shrunk), shrunk, before)
+        return Result(self._found(shrunk, showing), shrunk, before)
 
-    def _found(self, shrunk: Shrunk) -> Found:
+    def _showing(self) -> Showing:
+        """What is to be kept, after the play that shows it to begin with."""
+        source = self._source
+        _check_shrinkable(source, self._fingerprint)
+        first = self._live.play(case_from(source.document), source.policies)
+        wanted = self._fingerprint or _uncovered(self._live, source, first)
+        _check_shrinkable(source, wanted)
+        if not first.shows(wanted):
+            shown = " and ".join(_shown(first.judged)) or "nothing"
+            raise InconclusiveError(
+                f"{source.name} does not show {wanted}: it shows {shown}",
+                hint="name what it shows with --fingerprint, or take it as fixed",
+            )
+        return Showing(wanted, first, lambda case: self._live.play(case, source.policies))
+
+    def _found(self, shrunk: Shrunk, showing: Showing) -> Found:
         source = self._source.found
         blank = Found(
-            fingerprint=self._showing.fingerprint,
+            fingerprint=showing.fingerprint,
             shape="",
             attribution=None,
             property=None,
@@ -77,7 +85,13 @@ class Shrinking:
         if source is not None:
             blank = msgspec.structs.replace(blank, seed=source.seed, unit=source.unit, ordinal=source.ordinal)
         before = 0 if source is None or source.attempts is None else source.attempts
-        return again(blank, self._showing.judged(shrunk.document), shrunk.document, before + shrunk.attempts)
+        return again(blank, showing.judged(shrunk.document), shrunk.document, before + shrunk.attempts)
+
+
+def _check_shrinkable(source: Given, fingerprint: str | None) -> None:
+    why = None if fingerprint is None else why_kept_whole(fingerprint, source.document)
+    if why is not None:
+        raise UsageError(f"{fingerprint} of {source.name} is not shrunk: {why}", hint="keep it as it is")
 
 
 def _wanted(source: Given) -> str | None:

@@ -12,7 +12,8 @@ from parity.document import Fault, Mapping, parse
 from parity.errors import RunFileError, ScenarioError, UsageError
 from parity.finding import Decided
 from parity.fuzz.document import Document, case_from
-from parity.fuzz.found import Found, document_of, is_found, parse_found
+from parity.fuzz.found import Found, document_of, found_of, is_found, parse_found
+from parity.fuzz.log import is_log, read_log
 from parity.loader import fault_in, load_file
 from parity.runlog import read_run
 from parity.suite import scenario_files
@@ -37,18 +38,44 @@ def given(root: Path, text: str, policies: dict[str, str]) -> Given:
     path = Path(text)
     run, mark, name = text.rpartition("#")
     if mark and run and name and not path.exists():
+        if not Path(run).exists():
+            raise ScenarioError(run, "is not there", hint="give a run's file or a hunt's log before #")
+        if is_log(Path(run)):
+            return _of_log(Path(run), name, policies)
         return _of_run(root, Path(run), name, policies)
+    if path.is_file() and is_log(path):
+        kept = ", ".join(reduced.find.fingerprint for reduced in read_log(path).finds) or "none"
+        raise UsageError(f"{text} is a hunt's log", hint=f"name one of its finds after #: {kept}")
     try:
         data = path.read_bytes()
     except OSError as error:
         hint = "give a found file, a scenario's file, or RUN#ID"
         raise ScenarioError(path, f"cannot be read: {error.strerror}", hint=hint) from None
+    if not data.strip():
+        raise ScenarioError(path, "is empty", hint="give a found file, a scenario's file, or RUN#ID")
+    if data.startswith(b'{"line":"header"'):
+        raise UsageError(f"{text} is a run's file", hint=f"name one of its scenarios, as {text}#ID")
     if is_found(data):
         found = parse_found(data, text)
         if policies and policies != found.policies:
             raise UsageError(f"{text} was found under its own policies", hint="leave --policy out")
         return Given(text, found.scenario, found.policies, found=found)
     return Given(text, _document(data, text), policies)
+
+
+def _of_log(path: Path, fingerprint: str, policies: dict[str, str]) -> Given:
+    """A find of a hunt's log, as small as the hunt left it."""
+    log = read_log(path)
+    if policies and policies != log.header.policies:
+        raise UsageError(f"{path} was made under its own policies", hint="leave --policy out")
+    finds = [reduced.find for reduced in log.finds] + [find for done in log.units for find in done.finds]
+    found = next((find for find in finds if find.fingerprint == fingerprint), None)
+    if found is None:
+        known = ", ".join(dict.fromkeys(find.fingerprint for find in finds)) or "none"
+        raise UsageError(f"{path} has no find {fingerprint}", hint=f"it has: {known}")
+    attempts = next((item.attempts for item in log.finds if item.find is found), None)
+    kept = found_of(found, log.header.pin.measured, log.header.seed, attempts)
+    return Given(f"{path}#{fingerprint}", found.document, found.policies, found=kept)
 
 
 def documents(path: Path, root: Path) -> Iterator[tuple[str, Document]]:

@@ -17,6 +17,7 @@ class Tally:
     def __init__(self) -> None:
         self.units: set[int] = set()
         self.scenarios = 0
+        self.unplayed = 0
         self.plays = 0
         self.states: set[int] = set()
         self.behaviours: Counter[str] = Counter()
@@ -38,6 +39,7 @@ class Tally:
         )
         self.units.add(done.unit.index)
         self.scenarios += done.scenarios
+        self.unplayed += done.unplayed
         self.plays += done.plays
         self.states.update(done.states)
         self.behaviours.update(done.behaviours)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from parity.finding import Attribution
+from parity.finding import Attribution, Verdict
 from parity.fuzz.document import Document
 from parity.scenario import Json, Level
 
@@ -46,10 +46,19 @@ class Find(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     policies: dict[str, str] = {}
 
 
+_WITHOUT_SHAPE = {"void": Verdict.VOID, "flaky": Verdict.FLAKY}
+
+
+def verdict_of(find: Find) -> Verdict:
+    """VOID, FLAKY or NEW."""
+    return _WITHOUT_SHAPE.get(find.fingerprint.split(":")[0], Verdict.NEW)
+
+
 class Reduced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A find with the smallest scenario that shows it in the place of the drawn one, and the values seen in that one.
 
-    `attempts` scenarios were tried; `stopped` says which bound ended that, null where nothing smaller is left.
+    `attempts` scenarios were tried; `stopped` says which bound ended that, or why none was tried, null where nothing
+    smaller is left.
     """
 
     find: Find
@@ -79,7 +88,7 @@ class Spent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Done(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A unit, done.
 
-    `scenarios` counts what was played, `plays` the cut and switched ones behind the known as well. `states` are hashes of
+    `scenarios` counts what was played, fewer than the unit's size where a side failed too often to go on, `plays` the cut and switched ones behind the known as well. `states` are hashes of
     distinct states of the scheduler. `behaviours` maps each behaviour reached to the number of scenarios that did, `pairs`
     are those that came in one scenario. `known` maps a record to the findings that it covers, `behind` to those of them that were also looked behind.
     `steps` are the numbers of steps, of level schedule.
@@ -96,3 +105,8 @@ class Done(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     finds: list[Find]
     steps: list[int]
     spent: Spent
+
+    @property
+    def unplayed(self) -> int:
+        """Scenarios that were not drawn any more."""
+        return self.unit.size - self.scenarios

@@ -1,7 +1,8 @@
 """Does a unit: draws its scenarios, plays and judges each, and gathers what came of it.
 
 The search within a unit is steered by what the two sides did, and a unit draws from nothing but its own level, seed and
-index, so that it gives the same wherever it is done.
+index, so that it gives the same wherever it is done. A unit ends early where a side fails too often: the rest would cost
+a deadline each, or is not played at all by a process that is not started again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any
 
 from parity.finding import Finding
@@ -16,13 +18,14 @@ from parity.fuzz import behaviours
 from parity.fuzz.behind import DEPTH, is_explained, looked_behind
 from parity.fuzz.document import Document
 from parity.fuzz.drawing import SERVERS
-from parity.fuzz.examine import Examined, Examiner, trouble_of
+from parity.fuzz.examine import Examined, Examiner, is_of_a_process, trouble_of
 from parity.fuzz.known import Known
 from parity.fuzz.search import Search
 from parity.fuzz.unit import Done, Find, Spent, Unit
 from parity.observation import Schedule
 
 IN_A_ROW = 12  # units
+MOST_VOID = 10  # plays of a unit that the engine may fail in
 
 
 class Bench:
@@ -46,6 +49,8 @@ def do(unit: Unit, bench: Bench) -> Done:
         document = search.draw()
         making += time.perf_counter() - began
         search.keep(gathering.take(document))
+        if gathering.is_over:
+            break
     return gathering.done(making)
 
 
@@ -68,6 +73,8 @@ class _Gathering:
         self._behind: Counter[str] = Counter()
         self._finds: dict[str, Find] = {}
         self._steps: list[int] = []
+        self._voids = 0
+        self.is_over = False
         self._taking = 0.0
         self._examiners = [bench.examiner, *([] if bench.pinned is None else [bench.pinned[0]])]
         self._before = self._totals()
@@ -81,7 +88,7 @@ class _Gathering:
             self._taking += time.perf_counter() - began
 
     def _take(self, document: Document) -> frozenset[Hashable]:
-        seen = self._bench.examiner.look(document)
+        seen = self._look(self._bench.examiner, document)
         self._judge(document, seen, self._bench.examiner, self._bench.known, DEPTH)
         self._scenarios += 1
         if seen.oracle is None:
@@ -94,6 +101,13 @@ class _Gathering:
         if isinstance(seen.oracle, Schedule):
             self._steps.append(len(seen.oracle.steps))
         return names | pairs
+
+    def _look(self, examiner: Examiner, document: Document) -> Examined:
+        seen = examiner.look(document)
+        if seen.judged.failure is not None:
+            self._voids += 1
+            self.is_over |= self._voids >= MOST_VOID or is_of_a_process(seen.judged)
+        return seen
 
     def _judge(
         self, document: Document, seen: Examined, examiner: Examiner, known: Known, depth: int
@@ -123,22 +137,23 @@ class _Gathering:
         """What the known difference may hide: under a policy at the pin's own choice, else with it undone."""
         if self._bench.pinned is not None and examiner is self._bench.examiner:
             examiner, known = self._bench.pinned
-            left: tuple[Document, Examined] | None = document, examiner.look(document)
+            left: tuple[Document, Examined] | None = document, self._look(examiner, document)
         else:
-            left = looked_behind(document, finding, seen, examiner.look)
+            left = looked_behind(document, finding, seen, partial(self._look, examiner))
         if left is not None:
             self._behind[record] += 1
             self._judge(*left, examiner, known, depth - 1)
 
     def _confirm(self, document: Document, finding: Finding, seen: Examined, examiner: Examiner) -> None:
-        """A new finding must show twice; one that does not is a side that disagrees with itself."""
+        """A new finding must show twice; where it does not, a side failed the second time or disagrees with itself."""
         if finding.fingerprint in self._finds:
             return
-        again = examiner.look(document)
+        again = self._look(examiner, document)
         if again.shows(finding.fingerprint):
             self._note(document, finding.fingerprint, seen, finding, examiner)
         else:
-            self._note(document, _whose_disagreement(seen, again), again, None, examiner)
+            said = trouble_of(again.judged) or _whose_disagreement(seen, again)
+            self._note(document, said, again, None, examiner)
 
     def _note(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,10 +11,11 @@ from oracle.pins import Pin
 from oracle.verify import Measured
 from parity.ask import Ask
 from parity.fuzz.document import case_from
-from parity.fuzz.examine import Examiner, finding_of
+from parity.fuzz.examine import finding_of
+from parity.fuzz.fresh_sides import FreshSides
 from parity.fuzz.known import Known, known_from
 from parity.fuzz.samples import samples
-from parity.fuzz.showing import Showing
+from parity.fuzz.showing import Showing, why_kept_whole
 from parity.fuzz.shrink import shrink
 from parity.fuzz.unit import Done, Find, Reduced, Unit
 from parity.fuzz.units import Bench, do
@@ -43,17 +44,13 @@ class Worker:
     def __init__(self, post: Post, progress: RunProgress) -> None:
         self._post = post
         ask = Ask(root=post.root, policies=post.policies)
-        self._sides = Sides(ask, post.pin, post.measured, progress)
         cases = [case_from(document) for document in samples(post.level)]
         choices: list[dict[str, str]] = [post.policies, {}] if post.policies else [{}]
-        try:
-            self._sides.prepare([(case, policies) for policies in choices for case in cases])
-            self._examiners = [
-                Examiner(*self._sides.pair(cases[0], policies), mirrors=not policies) for policies in choices
-            ]
-        except BaseException:
-            self._sides.close()
-            raise
+        self._sides = FreshSides(
+            lambda: Sides(ask, post.pin, post.measured, progress),
+            [(case, policies) for policies in choices for case in cases],
+        )
+        self._examiners = [self._sides.examiner(policies) for policies in choices]
         records = load_records(post.root)
         self._known: Sequence[Known] = [known_from(records, policies) for policies in choices]
 
@@ -63,11 +60,14 @@ class Worker:
         return do(unit, Bench(self._examiners[0], self._known[0], pinned))
 
     def shrink(self, find: Find, attempts: int, seconds: float | None) -> Reduced:
-        """The find with the smallest scenario that still shows it; one that no longer shows at all comes back as it was."""
-        examiner = self._examiner(find.policies)
+        """The find with the smallest scenario that still shows it; one that cannot be shrunk, or no longer shows, comes back as it was."""
+        lasting = why_kept_whole(find.fingerprint, find.document)
+        if lasting is not None:
+            return Reduced(find, 0, lasting)
+        examiner = self._sides.examiner(find.policies)
         first = examiner.look(find.document)
         if not first.shows(find.fingerprint):
-            return Reduced(find, 1, "it does not show again")
+            return Reduced(find, 1, first.judged.failure or "it does not show again")
         showing = Showing(find.fingerprint, first, examiner.play)
         shrunk = shrink(find.document, showing.keeps, attempts=attempts, seconds=seconds)
         seen = finding_of(showing.judged(shrunk.document), find.fingerprint)
@@ -75,9 +75,6 @@ class Worker:
         if seen is not None:
             found = msgspec.structs.replace(found, at=seen.at, oracle=seen.oracle, subject=seen.subject)
         return Reduced(found, shrunk.attempts, shrunk.stopped)
-
-    def _examiner(self, policies: Mapping[str, str]) -> Examiner:
-        return self._examiners[0] if dict(policies) == self._post.policies else self._examiners[-1]
 
     def close(self) -> None:
         self._sides.close()

@@ -69,9 +69,10 @@ def _ranges(lines: Sequence[int]) -> str:
 def verdict_lines(files: Sequence[File], judged: Judged, decisions: Decisions) -> list[str]:
     """What is to do and what is stale, one line each, and the reasons with their numbers."""
     states = Counter(branch.state for file in files for branch in file.branches)
+    distinct = len(judged.branches) + len(judged.branches_out)
     lines = [
-        f"branches of the functions that are entered: {states['reached']} reached,"
-        f" {states['missed']} not, {states['behind']} behind those"
+        f"branches of the functions that are entered: {states['reached']} reached, {states['missed']} not"
+        f" ({distinct} where one that stands in its function twice counts once), {states['behind']} behind those"
     ]
     lines += [f"to do: never entered: {name}" for name in judged.functions]
     lines += [f"to do: never reached: {key}" for key in judged.branches]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.text import Text
 
+from parity.finding import Verdict
 from parity.fuzz import behaviours
 from parity.fuzz.log import Header
 from parity.fuzz.tally import Tally
-from parity.fuzz.unit import Reduced
+from parity.fuzz.unit import Find, Reduced, verdict_of
 from parity.report.progress import counted
 
 SHOWN = 12  # names in a list before it is cut
@@ -28,7 +30,8 @@ class Kept(msgspec.Struct, frozen=True):
 class Hunted(msgspec.Struct, frozen=True):
     """A hunt that ended. `left` are the finds that were not shrunk; `wall` are seconds, the sides' start included.
 
-    `folder` is null for hunts that were joined.
+    `folder` is null for hunts that were joined. Of parts that were read back `shards` are there, `jobs` is null and
+    `wall` the time of all jobs together.
     """
 
     header: Header
@@ -36,9 +39,21 @@ class Hunted(msgspec.Struct, frozen=True):
     kept: tuple[Kept, ...]
     left: int
     wall: float
-    jobs: int
+    jobs: int | None
     folder: Path | None
     interrupted: bool = False
+    shards: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def missing_shards(self) -> list[str]:
+        """The shards of the hunt that none of the parts is."""
+        of = self.shards[0][1] if self.shards else 0
+        return [f"{place}/{of}" for place in range(1, of + 1) if (place, of) not in self.shards]
+
+    @property
+    def missing_units(self) -> list[int]:
+        """The units below the last one that no part has done."""
+        return sorted(set(range(max(self.tally.units, default=-1) + 1)) - self.tally.units)
 
     @property
     def found(self) -> bool:
@@ -54,12 +69,21 @@ class Hunted(msgspec.Struct, frozen=True):
 def hunt_text(hunted: Hunted) -> Text:
     """The whole report."""
     tally, header = hunted.tally, hunted.header
-    lines = [_title(header), _played(hunted), *_reached(tally, header), *_known(tally)]
+    lines = [
+        _title(hunted),
+        _played(hunted),
+        *_gaps(hunted),
+        *_unplayed(tally),
+        *_reached(tally, header),
+        *_known(tally),
+    ]
     lines += _time(tally)
-    for kept in hunted.kept:
+    for kept in _worst_first(hunted.kept):
         lines += ["", *_find(kept)]
     if hunted.left:
-        lines += ["", f"{counted(hunted.left, 'more new fingerprint')} not shrunk; they are in the log"]
+        told = {kept.reduced.find.fingerprint for kept in hunted.kept}
+        left = [find for find in tally.finds() if find.fingerprint not in told]
+        lines += ["", f"in the log, and not shrunk: {counted_finds(left)} more"]
     lines += ["", _ending(hunted)]
     if hunted.folder is not None:
         lines.append(f"log: {hunted.folder}")
@@ -73,10 +97,11 @@ def hunt_object(hunted: Hunted) -> dict[str, Any]:
         "pin": msgspec.to_builtins(header.pin),
         "level": header.level,
         "seed": header.seed,
-        "shard": list(header.shard),
+        "shard": list(header.shard) if len(hunted.shards) < 2 else [1, 1],
         "policies": header.policies,
         "units": len(tally.units),
         "scenarios": tally.scenarios,
+        "unplayed": tally.unplayed,
         "plays": tally.plays,
         "median_steps": tally.median_steps,
         "states": len(tally.states),
@@ -88,9 +113,11 @@ def hunt_object(hunted: Hunted) -> dict[str, Any]:
             record: {"findings": count, "behind": tally.behind[record]}
             for record, count in sorted(tally.known.items())
         },
-        "finds": [_find_object(kept) for kept in hunted.kept],
+        "finds": [_find_object(kept) for kept in _worst_first(hunted.kept)],
         "not_shrunk": hunted.left,
         "interrupted": hunted.interrupted,
+        "missing_shards": hunted.missing_shards,
+        "missing_units": hunted.missing_units if hunted.shards else [],
         "log": None if hunted.folder is None else str(hunted.folder),
     }
 
@@ -100,15 +127,38 @@ def never(tally: Tally, header: Header) -> list[str]:
     return [name for name in behaviours.VOCABULARY[header.level] if name not in tally.behaviours]
 
 
+def counted_finds(finds: Iterable[Find]) -> str:
+    """How many are VOID and FLAKY, and how many have a fingerprint: `1 VOID, 2 new fingerprints`."""
+    counts = Counter(verdict_of(find) for find in finds)
+    parts = [f"{counts[verdict]} {verdict}" for verdict in (Verdict.VOID, Verdict.FLAKY) if counts[verdict]]
+    if counts[Verdict.NEW] or not parts:
+        parts.append(counted(counts[Verdict.NEW], "new fingerprint"))
+    return ", ".join(parts)
+
+
 def harness_share(tally: Tally) -> float:
     """The harness's own part of the time that was not spent on making scenarios."""
     whole = tally.spent.playing + tally.spent.judging
     return tally.spent.judging / whole if whole else 0.0
 
 
-def _title(header: Header) -> str:
+def _gaps(hunted: Hunted) -> list[str]:
+    """What is missing of hunts that were joined."""
+    if not hunted.shards:
+        return []
+    shards, units = hunted.missing_shards, hunted.missing_units
+    lines = [f"missing: {'shard' if len(shards) == 1 else 'shards'} {', '.join(shards)}"] if shards else []
+    if units:
+        told = _cut([str(index) for index in units])
+        lines.append(f"{counted(len(units), 'unit')} below the last in none of the parts: {told}")
+    return lines
+
+
+def _title(hunted: Hunted) -> str:
+    header = hunted.header
     policies = "".join(f", {name}={value}" for name, value in header.policies.items())
-    shard = "" if header.shard == (1, 1) else f", shard {header.shard[0]}/{header.shard[1]}"
+    shards = [f"{place}/{of}" for place, of in hunted.shards or (header.shard,) if of > 1]
+    shard = f", {'shard' if len(shards) == 1 else 'shards'} {' and '.join(shards)}" if shards else ""
     return (
         f"hunt at level {header.level}, engine{policies} against vLLM {header.pin.measured}"
         f" (pin {header.pin.name}), seed {header.seed}{shard}"
@@ -117,19 +167,32 @@ def _title(header: Header) -> str:
 
 def _played(hunted: Hunted) -> str:
     tally = hunted.tally
-    steps = "" if tally.median_steps is None else f", median {tally.median_steps:g} steps"
+    median = tally.median_steps
+    steps = "" if median is None else f", median {median:g} step{'' if median == 1 else 's'}"
     rate = tally.scenarios / hunted.wall if hunted.wall else 0.0
+    if hunted.jobs is None:
+        how, speed = "of all jobs together", f"{rate:.0f} a second and job"
+    else:
+        how, speed = f"by {counted(hunted.jobs, 'job')}", f"{rate:.0f} a second with the start-up"
     return (
-        f"{tally.scenarios:,} scenarios in {hunted.wall:.1f} s by {counted(hunted.jobs, 'job')}"
-        f" ({rate:.0f} a second with the start-up{steps}), {len(tally.states):,} distinct states"
+        f"{counted(tally.scenarios, 'scenario')} in {hunted.wall:.1f} s {how}"
+        f" ({speed}{steps}), {counted(len(tally.states), 'distinct state')}"
     )
+
+
+def _unplayed(tally: Tally) -> list[str]:
+    if not tally.unplayed:
+        return []
+    return [f"{tally.unplayed:,} more were not played: a side failed too often in their unit"]
 
 
 def _reached(tally: Tally, header: Header) -> list[str]:
     names = behaviours.VOCABULARY[header.level]
     reached = [name for name in names if name in tally.behaviours]
     rare = sorted(reached, key=lambda name: (tally.behaviours[name], name))[:3]
-    lines = [f"behaviours: {len(reached)} of {len(names)} reached, {len(tally.pairs):,} pairs of them"]
+    lines = [
+        f"behaviours: {len(reached)} of {len(names)} reached, {counted(len(tally.pairs), 'pair')} of them"
+    ]
     if rare:
         lines[0] += "; rarest: " + ", ".join(f"{name} ({tally.behaviours[name]})" for name in rare)
     missing = never(tally, header)
@@ -141,7 +204,7 @@ def _reached(tally: Tally, header: Header) -> list[str]:
 def _known(tally: Tally) -> list[str]:
     lines = []
     for record, count in sorted(tally.known.items()):
-        behind = f", looked behind {tally.behind[record]} times" if tally.behind[record] else ""
+        behind = f", looked behind {counted(tally.behind[record], 'time')}" if tally.behind[record] else ""
         lines.append(f"known: {record}: {counted(count, 'finding')}{behind}")
     return lines
 
@@ -155,20 +218,36 @@ def _time(tally: Tally) -> list[str]:
     ]
 
 
+def _worst_first(kept: Sequence[Kept]) -> list[Kept]:
+    return sorted(kept, key=lambda one: verdict_of(one.reduced.find).severity)
+
+
 def _find(kept: Kept) -> list[str]:
     find = kept.reduced.find
-    what = find.attribution or find.fingerprint.split(":")[0].upper()
-    lines = [f"NEW {what} {find.fingerprint} in unit {find.unit}: {find.shape}"]
+    whose = "" if find.attribution is None else f" {find.attribution}"
+    lines = [f"{verdict_of(find)}{whose} {find.fingerprint} in unit {find.unit}: {find.shape}"]
     if find.attribution is not None:
         lines.append(f"    at {find.at}: oracle {_short(find.oracle)}, subject {_short(find.subject)}")
-    stopped = "" if kept.reduced.stopped is None else f", stopped by {kept.reduced.stopped}"
-    lines.append(f"    {_size(find.document)} after {kept.reduced.attempts} attempts{stopped}: {kept.file}")
+    lines.append(f"    {_size(find.document)}, {_shrunk(kept.reduced)}: {kept.file}")
     return lines
+
+
+def _shrunk(reduced: Reduced) -> str:
+    """How small the scenario is made, or why it is as it was drawn."""
+    tried = f"shrunk in {counted(reduced.attempts, 'attempt')}"
+    match reduced.stopped:
+        case None:
+            return tried
+        case "attempts" | "time":
+            return f"{tried}, when the {reduced.stopped} ran out"
+        case why:
+            return f"not shrunk ({why})"
 
 
 def _find_object(kept: Kept) -> dict[str, Any]:
     find = kept.reduced.find
     return {
+        "verdict": verdict_of(find),
         "fingerprint": find.fingerprint,
         "shape": find.shape,
         "attribution": find.attribution,
@@ -189,11 +268,12 @@ def _ending(hunted: Hunted) -> str:
     finds = hunted.tally.finds()
     if not finds:
         return "nothing new" if hunted.tally.scenarios else "nothing was played"
-    said = counted(len(finds), "new fingerprint")
-    if hunted.kept:
-        file = hunted.kept[0].file
-        return f"{said}. next: parity replay {file}, or parity promote {file}"
-    return said
+    said = counted_finds(finds)
+    if not hunted.kept:
+        return said
+    first = _worst_first(hunted.kept)[0]
+    promote = f", or parity promote {first.file}" if verdict_of(first.reduced.find) is Verdict.NEW else ""
+    return f"{said}. next: parity replay {first.file}{promote}"
 
 
 def _size(document: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from parity.fuzz.document import Document
 from parity.fuzz.size import size
+from parity.report.heartbeat import Heartbeat
 from parity.report.progress import counted
 
 LINE_SECONDS = 5.0  # between two lines of a log
@@ -22,16 +23,22 @@ class ShrinkProgress:
         self._attempts = attempts
         self._console = console or Console(stderr=True)
         self._bar: Progress | None = None
-        self._next = time.monotonic() + LINE_SECONDS
+        self._heartbeat = Heartbeat(self._say, LINE_SECONDS)
+        self._began = time.monotonic()
+        self._tried = 0
+        self._best: Document | None = None
 
     def tried(self, best: Document, attempts: int) -> None:
         """One more attempt was made; `best` is the smallest document so far."""
+        self._tried, self._best = attempts, best
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=attempts, best=counts(best))
-        elif time.monotonic() >= self._next:
-            self._next = time.monotonic() + LINE_SECONDS
-            line = f"{attempts} of {counted(self._attempts, 'attempt')}: {counts(best)}"
-            self._console.print(line, highlight=False, soft_wrap=True)
+
+    def _say(self) -> None:
+        best = "" if self._best is None else f": {counts(self._best)}"
+        seconds = time.monotonic() - self._began
+        line = f"after {seconds:.0f} s: {self._tried} of {counted(self._attempts, 'attempt')}{best}"
+        self._console.print(line, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> ShrinkProgress:
         if self._console.is_terminal:
@@ -45,6 +52,9 @@ class ShrinkProgress:
             self._bar = Progress(*columns, console=self._console, transient=True)
             self._bar.add_task("shrinking", total=self._attempts, best="")
             self._bar.start()
+        else:
+            self._began = time.monotonic()
+            self._heartbeat.start()
         return self
 
     def __exit__(
@@ -53,6 +63,8 @@ class ShrinkProgress:
         del kind, error, trace
         if self._bar is not None:
             self._bar.stop()
+        else:
+            self._heartbeat.stop()
 
 
 def counts(document: Document) -> str:

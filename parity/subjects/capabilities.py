@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import combinations
 
-from parity.scenario import Case, Exit, Level, Scenario, ServeScenario, Signal, Timeline, Until
+from parity.scenario import Case, Config, Exit, Level, Scenario, ServeScenario, Signal, Timeline, Until
 
 CAPABILITIES: dict[str, str] = {
     "memory-budget": "sizes its pool from kv_cache_memory_bytes",
     "auto-fit": "fits max_model_len: auto",
+    "watermark": "holds blocks back when it admits (watermark)",
     "forced-tokens": "takes the tokens to be sampled from the scenario",
     "step-trace": "tells what it did in each step",
     "prefix-caching": "shares the blocks of a common prefix",
@@ -35,8 +36,8 @@ CAPABILITIES: dict[str, str] = {
 }
 OF_LEVELS: dict[Level, tuple[str, ...]] = {
     "plan": ("memory-budget", "auto-fit"),
-    "schedule": tuple(list(CAPABILITIES)[:14]),
-    "serve": tuple(list(CAPABILITIES)[14:]),
+    "schedule": tuple(list(CAPABILITIES)[:15]),
+    "serve": tuple(list(CAPABILITIES)[15:]),
 }
 
 
@@ -48,18 +49,28 @@ def needs(case: Case) -> tuple[str, ...]:
     return tuple(name for name in CAPABILITIES if name in wanted)
 
 
-def missing(case: Case, capabilities: Collection[str]) -> tuple[str, ...]:
-    """What a subject with these capabilities lacks for this case."""
-    return tuple(name for name in needs(case) if name not in capabilities)
+def missing(case: Case, capabilities: Collection[str], *, shows_length: bool = True) -> tuple[str, ...]:
+    """What a subject with these capabilities lacks for this case.
+
+    A fitted length that no request can reach matters only to a subject that shows it.
+    """
+    wanted = {*needs(case), *(("auto-fit",) if shows_length and _is_auto(case) else ())}
+    return tuple(name for name in CAPABILITIES if name in wanted and name not in capabilities)
+
+
+def _is_auto(case: Case) -> bool:
+    return case.scenario.level != "serve" and case.scenario.config.max_model_len == "auto"
 
 
 def _driven(scenario: Scenario) -> Iterator[str]:
     config = scenario.config
+    timeline = scenario.timeline
     if config.num_blocks is None:
         yield "memory-budget"
-    if config.max_model_len == "auto":
+    if config.max_model_len == "auto" and (timeline is None or _could_reach(timeline, config)):
         yield "auto-fit"
-    timeline = scenario.timeline
+    if config.watermark:
+        yield "watermark"
     if timeline is None:
         return
     yield from ("forced-tokens", "step-trace")
@@ -91,6 +102,14 @@ def _asked(timeline: Timeline) -> Iterator[str]:
         ends = {*request.stop_token_ids, *(() if request.ignore_eos else (request.eos_token_id,))}
         if ends.intersection(request.output):
             yield "stop-tokens"
+
+
+def _could_reach(timeline: Timeline, config: Config) -> bool:
+    """Whether a request could reach the fitted length: every block but one holds less than that length or as much."""
+    if config.num_blocks is None:
+        return True
+    fits = min(config.model.max_position, (config.num_blocks - 1) * config.block_size)
+    return any(len(request.prompt) + request.max_tokens > fits for request in timeline.requests)
 
 
 def _shares_a_block(timeline: Timeline, block_size: int) -> bool:

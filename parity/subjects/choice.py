@@ -13,7 +13,7 @@ from parity.scenario import Case, Level, ServeScenario
 from parity.serve.launcher import unflagged
 from parity.subjects.capabilities import missing
 from parity.subjects.doors import HttpDoor
-from parity.subjects.fields import below_minimum
+from parity.subjects.fields import below_minimum, unobserved
 from parity.subjects.subject import Loaded, Subject
 
 
@@ -46,7 +46,8 @@ def _lacks(case: Case, subject: Subject) -> NotCompared | None:
     if level not in subject.levels:
         return NotCompared(case.id, level, "unsupported", (f"level {level}",))
     scenario, door = case.scenario, subject.door
-    lacking = missing(case, _can(subject))
+    hidden = unobserved(subject.observes, level)
+    lacking = missing(case, _can(subject), shows_length="plan.max_model_len" not in hidden)
     otherwise: tuple[str, ...] = ()
     if isinstance(scenario, ServeScenario):
         if door.serve is not None:

@@ -10,7 +10,7 @@ import importlib.util
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -25,15 +25,15 @@ from parity.oracle_side import Way, greet, oracle_faults, start_oracle
 from parity.process_side import Limits, ProcessSide
 from parity.report.progress import RunProgress
 from parity.runfile import FOLDER
-from parity.scenario import Case, Level, ServerConfig, ServeScenario
+from parity.scenario import Case, ServerConfig, ServeScenario
 from parity.serve.http import HttpSide
 from parity.serve.launcher import Launcher, load_launcher, shipped
 from parity.serve.side import ServeSide, Setup, Times, encoded
 from parity.serve.watch import WHOLE, Sight
 from parity.side import Side
+from parity.subjects.adapter import Adapter
 from parity.subjects.doors import ProcessDoor
 from parity.subjects.fields import unobserved
-from parity.subjects.lens import Lens, lens_over
 from parity.subjects.subject import Loaded, Subject
 
 MODELS = ".models"
@@ -198,7 +198,9 @@ class OraclePlayer:
     def _start(self) -> ProcessSide:
         if self._driver is None:
             began = time.perf_counter()
-            self._driver = start_oracle(self._stage.root, self._pin, None, Way(debug=self._stage.debug))
+            self._driver = start_oracle(
+                self._stage.root, self._pin, None, Way(debug=self._stage.debug), self._stage.progress.news
+            )
             with self._stage.progress.starting(f"starting vLLM {self._measured.version}"):
                 self.hello = greet(self._driver, self._measured)
             self.start_seconds = time.perf_counter() - began
@@ -297,28 +299,27 @@ class SubjectPlayer:
     def _opened(self) -> ProcessSide:
         """The process behind the subject's door, started."""
         subject = self._loaded.subject
-        lenses = {level: lens_over(subject.observes, subject.profile, level) for level in subject.levels}
         door = subject.door
         if door.scheduler_cls is not None:
             path = [self._loaded.path.parent / folder for folder in door.scheduler_cls.path]
             way = Way(
                 scheduler=door.scheduler_cls.class_, path=tuple(str(folder.resolve()) for folder in path)
             )
-            return start_oracle(self._stage.root, self._pin, None, way)
+            return start_oracle(self._stage.root, self._pin, None, way, self._stage.progress.news)
         assert door.process is not None, "levels plan and schedule without a door"
-        return open_process(subject.name, door.process, self._loaded.folder, lenses)
+        return open_process(self._loaded, door.process, self._stage.progress.news)
 
 
-def open_process(name: str, door: ProcessDoor, folder: Path, lenses: Mapping[Level, Lens]) -> ProcessSide:
+def open_process(loaded: Loaded, door: ProcessDoor, news: Callable[[str], None] | None = None) -> ProcessSide:
     """The process of a subject, started. Raises OracleError where it cannot be."""
     return ProcessSide(
-        name,
+        loaded.subject.name,
         [part.replace(PYTHON, sys.executable) for part in door.command],
-        folder,
+        loaded.folder,
         {**os.environ, **door.environment},
         Limits(hello=door.handshake, line=door.step, scenario=door.scenario),
-        lenses=lenses,
-        mend=f"run `parity smoke` on {name}'s subject file",
+        adapter=Adapter(loaded),
+        news=news,
     )
 
 

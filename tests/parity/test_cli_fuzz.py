@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from parity.cli import main as command
+from parity.cli.hunting import Spans, where_the_time_went
 from parity.fuzz.log import FindLine, UnitLine, Writer
 from parity.fuzz.unit import Reduced
 from tests.parity.fuzz.test_log import header
@@ -44,6 +45,9 @@ def fuzz(*arguments: str) -> int:
         (["--shard", "3/2"], "takes i/n with 1 <= i <= n, such as 2/4, not '3/2'"),
         (["--shard", "0/2"], "takes i/n"),
         (["--scenarios", "10", "--max-time", "5"], "not allowed with argument"),
+        (["--out", ""], "argument --out: takes a path, and not nothing"),
+        (["--merge", ""], "argument --merge: takes a path, and not nothing"),
+        (["stray"], "parity fuzz: unrecognized arguments: stray — see 'parity fuzz --help'"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line(arguments: list[str], message: str, capsys: Captured) -> None:
@@ -63,6 +67,9 @@ def test_what_cannot_be_meant_is_one_line(arguments: list[str], message: str, ca
         (["--merge", "nowhere", "--seed", "1"], "--merge plays nothing, so --seed has no part in it"),
         (["--merge", "nowhere", "--max-time", "9"], "so --max-time has no part in it"),
         (["--cluster", "tcp://127.0.0.1:9", "--jobs", "2"], "--jobs is for this machine"),
+        (["--cluster", "foo"], "--cluster 'foo' is no address — such as tcp://host:8786"),
+        (["--cluster", "tcp://127.0.0.1:65536"], "is no address"),
+        (["--cluster", "tcp://127.0.0.1:9"], "nothing listens at tcp://127.0.0.1:9: Connection refused"),
         (["--policy", "null-block-capacity=maybe"], "null-block-capacity"),
     ],
 )
@@ -72,6 +79,42 @@ def test_what_does_not_go_together_is_one_line(arguments: list[str], message: st
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("below", ["", "/deeper/still"])
+def test_a_hunts_folder_that_is_a_file_is_one_line(below: str, tmp_path: Path, capsys: Captured) -> None:
+    """Before anything is started."""
+    (tmp_path / "plain").write_text("precious")
+
+    assert fuzz("--out", f"{tmp_path}/plain{below}") == 64
+
+    error = capsys.readouterr().err
+    assert error == (
+        f"parity: --out {tmp_path}/plain{below}: {tmp_path}/plain is no folder"
+        " — name a folder that is new or empty\n"
+    )
+    assert (tmp_path / "plain").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("spans", "asked", "line"),
+    [
+        (Spans(8.0, 12.0, 0.0), 60.0, "of 20.0 s: 8.0 s until the first unit began, 12.0 s of units"),
+        (
+            Spans(8.0, 12.0, 4.5),
+            None,
+            "of 24.5 s: 8.0 s until the first unit began, 12.0 s of units, 4.5 s of shrinking",
+        ),
+        (
+            Spans(26.0, 4.0, 0.0),
+            10.0,
+            "of 30.0 s: 26.0 s until the first unit began, 4.0 s of units"
+            " (--max-time 10 bounds what is begun, not what is under way)",
+        ),
+    ],
+)
+def test_the_report_says_where_the_time_went(spans: Spans, asked: float | None, line: str) -> None:
+    assert where_the_time_went(spans, asked) == line
 
 
 def parts(folder: Path) -> list[str]:
@@ -111,6 +154,30 @@ def test_shards_are_joined_and_nothing_counts_twice(out_of_the_way: Path, capsys
     assert shown["not_shrunk"] == 0
 
 
+def test_what_is_missing_of_a_joined_hunt_is_named(out_of_the_way: Path, capsys: Captured) -> None:
+    for place, units in ((1, (0, 6)), (3, (2, 8))):
+        writer = Writer(out_of_the_way / str(place), header(shard=(place, 3)))
+        for index in units:
+            writer.put(UnitLine(done(index)))
+        writer.close()
+    folders = [str(out_of_the_way / place) for place in ("1", "3")]
+
+    assert fuzz("--merge", *folders) == 0
+    told = capsys.readouterr().out
+    assert "shards 1/3 and 3/3" in told
+    assert "missing: shard 2/3" in told
+    assert "5 units below the last in none of the parts: 1, 3, 4, 5, 7" in told
+    assert "s of all jobs together" in told
+
+    assert fuzz("--merge", *folders, "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["missing_shards"], shown["missing_units"]) == (["2/3"], [1, 3, 4, 5, 7])
+    assert shown["seconds"]["wall"] == pytest.approx(4 * done(0).spent.whole)
+
+    assert fuzz("--merge", folders[0], f"{folders[0]}/") == 64
+    assert "is given twice" in capsys.readouterr().err
+
+
 def test_a_joined_hunt_without_finds_is_green(out_of_the_way: Path, capsys: Captured) -> None:
     writer = Writer(out_of_the_way / "one", header())
     writer.put(UnitLine(done(0)))
@@ -144,3 +211,7 @@ def test_a_planted_fault_is_found_and_shrunk_to_two_requests(
     assert ours[0]["requests"] <= 2
     kept = {path.stem for path in (out_of_the_way / "found").glob("*.yaml")}
     assert kept == {one["fingerprint"][3:] for one in shown["finds"]}
+    seconds = shown["seconds"]
+    assert seconds["starting"] > 0 < seconds["shrinking"]
+    parts = seconds["starting"] + seconds["hunting"] + seconds["shrinking"]
+    assert parts == pytest.approx(seconds["wall"], abs=0.5)

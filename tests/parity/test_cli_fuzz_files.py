@@ -7,16 +7,20 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from parity.cli import shrink as shrink_verb
 from parity.fuzz import shrink as shrinking
 from parity.fuzz.found import parse_found, read_found
 from parity.fuzz.live import Live
+from parity.fuzz.log import UnitLine, Writer
 from parity.fuzz.text import dump, laid
 from parity.suite import load_suite, select
 from tests.parity.fuzz import planted
 from tests.parity.fuzz.files import STUCK, clone, faulty, run, shrunk_text, small, stuck
+from tests.parity.fuzz.test_log import header
+from tests.parity.fuzz.test_tally import done, find
 
 __all__ = ["clone", "faulty", "shrunk_text", "small"]
 
@@ -125,7 +129,10 @@ def test_a_scenario_of_a_run_is_shrunk_by_what_the_run_found(
     ("arguments", "code", "said"),
     [
         (["none.yaml"], 64, "none.yaml: cannot be read: No such file or directory — give a found file"),
-        (["none.jsonl#a/b"], 2, "there is no run file none.jsonl"),
+        (["none.jsonl#a/b"], 64, "none.jsonl: is not there — give a run's file or a hunt's log before #"),
+        (["{empty}"], 64, "is empty — give a found file"),
+        (["{run}"], 64, "is a run's file — name one of its scenarios, as "),
+        (["{plan}"], 64, "scenario.requests: level plan runs nothing, so it has no requests"),
         (
             ["{file}", "--fingerprint", "f1:0000000000000000"],
             2,
@@ -150,7 +157,12 @@ def test_what_cannot_be_shrunk_is_one_line(
         "sweep": faulty.with_name("sweep.yaml"),
         "found": stuck(faulty.with_name("found.yaml")),
         "wrong": faulty.with_name("wrong.yaml"),
+        "empty": faulty.with_name("empty.yaml"),
+        "run": faulty.with_name("a-run.jsonl"),
+        "plan": stuck(faulty.with_name("plan.yaml"), scenario=STUCK | {"level": "plan"}),
     }
+    files["empty"].write_text("\n")
+    files["run"].write_text('{"line":"header"}\n')
     files["stuck"].write_text(body)
     files["quiet"].write_text(body.replace("56", "5"))
     files["sweep"].write_text(body.replace("56", '"${n}"') + "sweep:\n  id: n${n}\n  axes:\n    n: [5, 6]\n")
@@ -161,6 +173,25 @@ def test_what_cannot_be_shrunk_is_one_line(
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("parity: ")
     assert said in last
+
+
+def test_a_find_of_a_hunts_log_is_shrunk(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = read_found(small).fingerprint
+    writer = Writer(small.with_name("hunt"), header())
+    drawn = msgspec.structs.replace(find("f1:a", 0), fingerprint=shown, document=planted.timeline(0))
+    writer.put(UnitLine(done(0, drawn)))
+    writer.close()
+
+    code = run("shrink", f"{writer.path}#{shown}", "--attempts", "3", "--json")
+
+    assert code == 0
+    assert json.loads(capsys.readouterr().out)["fingerprint"] == shown
+    for asked, said in (
+        (f"{writer.path}#f1:b", f"has no find f1:b — it has: {shown}"),
+        (str(writer.path), "is a hunt's log — name one of its finds after #: none"),
+    ):
+        assert run("shrink", asked) == 64
+        assert said in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("option", [["--attempts", "0"], ["--max-time", "0"], ["--max-time", "x"]])
@@ -224,7 +255,10 @@ def test_promote_refuses_a_question_that_the_suite_asks(
         (["--name", "Twice"], "--name 'Twice' is not lower-case words joined by dashes"),
         (["--family", "cashing"], "no family 'cashing' — did you mean 'caching'?"),
         (["--title", "two\nlines"], "a title is one line"),
-        (["--name", "twice", "--family", "preemption"], "exists already, and is not overwritten"),
+        (
+            ["--name", "twice", "--family", "preemption"],
+            "exists already, and is not overwritten — give another name with --name",
+        ),
     ],
 )
 def test_promote_refuses_in_one_line_and_writes_nothing(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
-from parity.fuzz.found import read_found
+from engine.driver import observe
+from parity.fuzz.found import found_text, read_found
 from tests.parity.fuzz import planted
 from tests.parity.fuzz.files import clone, faulty, run, shrunk_text, small, stuck
 
@@ -51,7 +55,23 @@ def test_replay_says_what_shows_in_its_place(faulty: Path, capsys: pytest.Captur
     path = stuck(faulty.with_name("stuck.yaml"), fingerprint="f1:0000000000000000")
 
     assert run("replay", str(path)) == 0
-    assert "f1:0000000000000000 no longer shows, but f1:2add85e2ca52c437 does" in capsys.readouterr().out
+    said = "f1:0000000000000000 no longer shows, f1:2add85e2ca52c437 does and is on record"
+    assert said in capsys.readouterr().out
+
+
+def test_what_is_new_in_the_place_of_what_is_fixed_is_no_success(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = read_found(small)
+    path = small.with_name("other.yaml")
+    path.write_text(
+        found_text(msgspec.structs.replace(found, fingerprint="f1:0000000000000000", pin="0.1.0"))
+    )
+
+    assert run("replay", str(path)) == 1
+    told = capsys.readouterr()
+    assert f"FIXED  {path}: f1:0000000000000000 no longer shows, NEW {found.fingerprint} does" in told.out
+    assert f"{path} was found on 0.1.0, and is played on 0.27.1" in told.err
 
 
 def test_a_side_that_fails_is_void_and_wins_over_what_still_shows(
@@ -69,6 +89,23 @@ def test_a_side_that_fails_is_void_and_wins_over_what_still_shows(
 
 def _raise(*_: object) -> None:
     raise ZeroDivisionError
+
+
+def test_a_side_that_disagreed_with_itself_is_played_until_it_can_show(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plays = itertools.count()
+
+    def unsteady(scenario: Any, policies: Any) -> Any:
+        seen = observe(scenario, policies)
+        seen["end"]["outputs"][0][1] += next(plays) % 2
+        return seen
+
+    planted.use(monkeypatch, lambda patch: patch.setattr("parity.engine_side.observe", unsteady))
+    kept = stuck(small.with_name("flaky.yaml"), fingerprint="flaky:subject", attribution=None)
+
+    assert run("replay", str(kept)) == 1
+    assert capsys.readouterr().out.startswith("FAILED")
 
 
 def test_all_that_is_kept_is_played(small: Path, clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,6 +128,11 @@ def test_all_that_is_kept_is_played(small: Path, clone: Path, capsys: pytest.Cap
         (["--all", "x.yaml"], 64, "give files or --all, one of them"),
         (["--all"], 2, "nothing is kept in runs/found"),
         (["x.yaml"], 64, "x.yaml: cannot be read"),
+        (
+            ["parity/scenarios/auto-fit/null-block.yaml"],
+            64,
+            "is a scenario, and no found file — `parity run`",
+        ),
     ],
 )
 def test_what_cannot_be_replayed_is_one_line(

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from parity.engine_side import EngineSide
 from parity.finding import Finding
 from parity.fuzz.behind import is_explained, undone, without
 from parity.fuzz.document import Document
-from parity.fuzz.examine import Examined
+from parity.fuzz.examine import Examined, Examiner, always
 from tests.parity.fuzz.twins import examiner, frees_in_reverse, timeline
 
 
@@ -63,9 +64,8 @@ def test_a_difference_at_a_request_is_undone_without_that_request() -> None:
 def test_another_capacity_is_undone_by_giving_both_the_oracles() -> None:
     """Planned are 4 blocks and a length of 64; a subject that reserves the null block says 48."""
     document: Document = {"level": "plan", "config": {"model": "opt-125m", "num_blocks": 4}}
-    side = examiner(mirrors=False)
-    side._subject.policies = {"null-block-capacity": "reserve"}
-    seen = side.look(document)
+    reserves = EngineSide({"null-block-capacity": "reserve"})
+    seen = Examiner(always(EngineSide(), reserves), mirrors=False).look(document)
     finding = next(one for one in seen.judged.findings if one.attribution != "mirrored")
 
     left = undone(document, finding, seen)

@@ -10,7 +10,7 @@ import pytest
 from parity.engine_side import EngineSide
 from parity.fuzz.document import Document, case_from
 from parity.fuzz.edits import lengths, tidied, without_requests
-from parity.fuzz.examine import Examiner
+from parity.fuzz.examine import Examiner, always
 from parity.fuzz.shrink import Shrunk, shrink
 from parity.fuzz.size import as_key, size
 from parity.scenario import Scenario
@@ -246,10 +246,18 @@ def test_the_pool_stays_small_and_is_never_left_to_the_default() -> None:
         shrunk({"level": "plan", "config": config}, keeps).document["config"] for config in (both, alone)
     ]
 
-    assert configs == [
-        {"model": "tiny-opt", "num_blocks": 4},
-        {"model": "tiny-opt", "kv_cache_memory_bytes": 0},
-    ]
+    assert configs == [{"model": "tiny-opt", "num_blocks": 4}] * 2
+
+
+def test_bytes_are_lowered_where_the_number_of_blocks_is_not_what_counts() -> None:
+    def keeps(document: Document) -> bool:
+        return "num_blocks" not in document["config"] and "kv_cache_memory_bytes" in document["config"]
+
+    config = {"model": "tiny-opt", "kv_cache_memory_bytes": 1 << 20}
+
+    assert shrunk({"level": "plan", "config": config}, keeps).document["config"] == config | {
+        "kv_cache_memory_bytes": 0
+    }
 
 
 def script() -> Document:
@@ -330,7 +338,7 @@ def test_only_equal_documents_are_equally_small() -> None:
     ("fault", "seed"), [(free_order, 0), (free_order, 2), (free_order, 5), (admission, 3), (admission, 9)]
 )
 def test_a_planted_fault_in_eight_requests_is_shown_by_two(fault: Plant, seed: int) -> None:
-    examiner = Examiner(EngineSide(), planted(fault), mirrors=True)
+    examiner = Examiner(always(EngineSide(), planted(fault)), mirrors=True)
     before = timeline(seed)
     finding = next(found for found in examiner.examine(before).findings if found.attribution == "ours")
 

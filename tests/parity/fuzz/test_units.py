@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from engine.scheduler import Scheduler
 from parity.fuzz.document import Document
 from parity.fuzz.known import Known
 from parity.fuzz.search import Search
 from parity.fuzz.unit import Done, Spent, Unit
 from parity.fuzz.units import Bench, do
+from tests.parity.fuzz.files import STUCK
 from tests.parity.fuzz.twins import Fault, examiner, forgets_to_evict, frees_in_reverse
 
 UNIT = Unit("schedule", 7, 0, 60)
@@ -100,3 +102,36 @@ def test_behind_a_known_difference_another_fault_is_still_found() -> None:
     assert done.behind["any/record"] > 0
     assert done.plays > done.scenarios
     assert [one for one in done.finds if one.attribution == "ours"]
+
+
+def raises_when_it_preempts(patch: pytest.MonkeyPatch) -> None:
+    """Where upstream waits for ever, this engine ends in an error."""
+
+    def preempt(*_: object) -> None:
+        raise ZeroDivisionError
+
+    patch.setattr(Scheduler, "_preempt", preempt)
+
+
+def test_a_promise_that_each_side_breaks_in_its_own_way_is_a_mirrored_finding_and_a_difference() -> None:
+    judged = examiner(raises_when_it_preempts).examine(STUCK)
+
+    mirrored_, difference = judged.findings
+    assert (mirrored_.attribution, mirrored_.property) == ("mirrored", "terminates")
+    assert mirrored_.oracle != mirrored_.subject
+    assert (difference.attribution, difference.property) == ("ours", None)
+
+
+def test_where_that_mirrored_one_is_on_record_the_difference_is_still_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mirrored_, difference = examiner(raises_when_it_preempts).examine(STUCK).findings
+    monkeypatch.setattr(Search, "draw", lambda _: STUCK)
+
+    done = hunted(
+        raises_when_it_preempts,
+        Known({mirrored_.fingerprint: "some/record"}, {}),
+        Unit("schedule", 7, 0, 1),
+    )
+
+    assert [find.fingerprint for find in done.finds] == [difference.fingerprint]

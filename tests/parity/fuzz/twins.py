@@ -9,7 +9,7 @@ import pytest
 
 from engine.block_pool import BlockPool
 from parity.engine_side import EngineSide
-from parity.fuzz.examine import Examiner
+from parity.fuzz.examine import Examiner, always
 from parity.side import Play
 
 Fault = Callable[[pytest.MonkeyPatch], None]
@@ -46,7 +46,7 @@ def forgets_to_evict(patch: pytest.MonkeyPatch) -> None:
 def examiner(fault: Fault | None = None, *, mirrors: bool = True) -> Examiner:
     """The engine, held against itself with a fault."""
     subject: Any = EngineSide() if fault is None else Faulty(fault)
-    return Examiner(EngineSide(), subject, mirrors=mirrors)
+    return Examiner(always(EngineSide(), subject), mirrors=mirrors)
 
 
 def timeline(*requests: dict[str, Any], **keys: Any) -> dict[str, Any]:
