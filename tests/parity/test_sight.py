@@ -40,9 +40,17 @@ def test_what_is_hidden_is_named_a_level_with_what_is_not_judged_for_it() -> Non
     ]
 
 
-def test_a_profile_is_told_though_nothing_is_hidden() -> None:
-    assert sight(OTHER, None, outcome("schedule")) == [
-        "level schedule, profile counts: 1 value unobserved; not judged: no-block-leak"
+def test_a_profile_is_told_at_the_levels_of_which_it_leaves_something_open() -> None:
+    renamed = msgspec.structs.replace(OTHER, profile="renamed")
+    totals = msgspec.structs.replace(OTHER, profile="aggregate")
+
+    assert sight(OTHER, None, outcome("plan", "schedule", "serve")) == [
+        "level schedule, profile counts: not judged: no-block-leak"
+    ]
+    assert sight(renamed, None, outcome("plan", "schedule", "serve")) == ["level schedule, profile renamed"]
+    assert [line.split(":")[0] for line in sight(totals, None, outcome("plan", "schedule", "serve"))] == [
+        "level schedule, profile aggregate",
+        "level serve, profile aggregate",
     ]
 
 
