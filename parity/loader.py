@@ -21,7 +21,7 @@ from parity.scenario import MAX_BLOCKS, AnyScenario, Case, Level, Scenario, Serv
 from parity.script import build_script
 from parity.serve.models import served_model
 from parity.serve_form import ServeForm
-from parity.subjects.capabilities import CAPABILITIES
+from parity.subjects.capabilities import OF_LEVELS
 from parity.sweep import Expanded, expand
 from parity.timeline import build_timeline
 
@@ -153,8 +153,12 @@ def _check(form: CommonForm, level: Level) -> None:
     if len(form.title.splitlines()) > 1:
         raise Fault("a title is one line", ("title",))
     for index, need in enumerate(form.needs):
-        if need not in CAPABILITIES:
-            raise Fault(f"{need!r} is no capability", ("needs", index), hint=nearest(need, CAPABILITIES))
+        if need not in OF_LEVELS[level]:
+            raise Fault(
+                f"{need!r} is no capability of level {level}",
+                ("needs", index),
+                hint=nearest(need, OF_LEVELS[level]),
+            )
     known = PROPERTIES[level]
     for index, waiver in enumerate(form.waive):
         if waiver.property not in known:

@@ -275,7 +275,7 @@ def _judge_records(
         item.record
         for result in results
         for item in result.decided
-        if item.verdict in (Verdict.EXPIRED, Verdict.STALE)
+        if item.verdict in (Verdict.EXPIRED, Verdict.STALE) and not result.is_ahead
     }
     verdicts = []
     for record in book.records:

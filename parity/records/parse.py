@@ -76,9 +76,10 @@ def record_paths(root: Path, folder: Path | None = None) -> list[Path]:
 def records_digest(root: Path, folder: Path | None = None) -> str:
     """Digest of a record set, names and contents, as a run's header holds it."""
     total = hashlib.sha256()
-    for path in sorted((folder or root / FOLDER).rglob("*")):
+    folder = folder or root / FOLDER
+    for path in sorted(folder.rglob("*")):
         if path.is_file() and (path.suffix == ".md" or path.name.endswith(COMPANION)):
-            name = _shown(root, path)
+            name = path.relative_to(folder).as_posix()  # the same wherever the folder is
             total.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return f"sha256:{total.hexdigest()}"
 

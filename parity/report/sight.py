@@ -25,13 +25,14 @@ def _unobserved(subject: Held, against: Held | None, outcome: Outcome) -> list[s
         results = [result for result in outcome.scenarios if result.level == level]
         lens = lens_between(subject, against, msgspec.convert(level, Level))
         if not lens.is_clear:
-            values = sum(result.unobserved for result in results)
-            told = f"level {level}, profile {lens.profile}: {counted(values, 'value')} unobserved"
+            told = []
             if lens.hidden:
-                told += f" ({_few(sorted(lens.hidden))})"
+                values = sum(result.unobserved for result in results)
+                told.append(f"{counted(values, 'value')} unobserved ({_few(sorted(lens.hidden))})")
             if lens.unjudged:
-                told += f"; not judged: {', '.join(lens.unjudged)}"
-            lines.append(told)
+                told.append(f"not judged: {', '.join(lens.unjudged)}")
+            rest = f": {'; '.join(told)}" if told else ""
+            lines.append(f"level {level}, profile {lens.profile}{rest}")
     return lines
 
 

@@ -53,7 +53,7 @@ class Lens(msgspec.Struct, frozen=True):
 
     @property
     def is_clear(self) -> bool:
-        return not self.hidden and self.profile == "exact"
+        return not self.hidden and profiles.is_exact(self.profile, self.level)
 
     @property
     def unjudged(self) -> tuple[str, ...]:

@@ -32,6 +32,11 @@ def apply(profile: str, observation: Observation) -> Observation:
     return observation
 
 
+def is_exact(profile: str, level: Level) -> bool:
+    """Whether a profile takes nothing away at this level: no plan has steps, and only the totals leave out parts of a script."""
+    return profile == "exact" or level == "plan" or (level == "serve" and profile != "aggregate")
+
+
 def taken(profile: str, level: Level) -> frozenset[str]:
     """The fields that a profile leaves no property to be judged on."""
     if profile == "counts" and level == "schedule":

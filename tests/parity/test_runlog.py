@@ -205,6 +205,15 @@ def test_an_observation_that_is_none_is_told_when_it_is_asked_for(tmp_path: Path
         observations(HEADER, read_run(path).scenarios[0], "oracle")
 
 
+def test_a_level_that_is_none_is_told_when_an_observation_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    write(path)
+    edit(path, 2, {"level": "steps"})
+
+    with pytest.raises(RunFileError, match="Invalid enum value 'steps'"):
+        observations(HEADER, read_run(path).scenarios[0], "oracle")
+
+
 def test_a_scenario_that_was_not_played_is_named(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     write(path)
