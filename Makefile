@@ -28,7 +28,7 @@ parity-quick: setup ## the levels plan and schedule only: no weights, no server,
 parity-full: setup model ## what `make parity` does, the long scenarios and more plays of what has several outcomes
 	@.venv/bin/parity check --full
 
-test: setup-test setup-model setup-oracle model ## run all tests
+test: setup-test setup-model setup-oracle setup-examples model ## run all tests
 	@.venv/bin/python -m pytest
 
 lint: setup-test setup-model ## check format, lint and types
@@ -62,7 +62,7 @@ golden: setup ## write the golden lines of parity/golden anew from live upstream
 
 clean: ## remove this clone's environments, caches and runs (shared environments stay)
 	@rm -rf .venv oracle/.venv oracle/.venv-* oracle/.venv.* oracle/.overlay oracle/.cache runs run.jsonl
-	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .examples .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find engine oracle parity tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup-base:

@@ -102,7 +102,8 @@ class Timeline:
             ],
             "new": [item.name for item in admitted if item.name not in self.started],
             "resumed": [item.name for item in admitted if item.name in self.started],
-            "preempted": [name for name in before if name in names(scheduler.waiting)],
+            # It puts each that it preempts to the front of the queue, so the last one is the first there.
+            "preempted": [name for name in reversed(names(scheduler.waiting)) if name in before],
             "cached": [[item.name, item.num_cached_tokens] for item in admitted],
             "blocks": [[item.name, list(item.block_table)] for item in scheduler.running],
             "free": len(scheduler.block_manager.free_block_ids),
