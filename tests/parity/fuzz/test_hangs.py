@@ -11,7 +11,7 @@ import pytest
 
 from engine.block_pool import BlockPool
 from oracle.pins import load_pin
-from parity import sides
+from parity.subjects import players
 from parity.engine_side import EngineSide
 from parity.fuzz.document import Document
 from parity.fuzz.examine import Examiner, always
@@ -69,7 +69,7 @@ def hasty(fault: Plant) -> type[EngineSide]:
 
 def verbs_play(monkeypatch: pytest.MonkeyPatch, fault: Plant) -> None:
     use(monkeypatch, None)
-    monkeypatch.setattr(sides, "EngineSide", hasty(fault))
+    monkeypatch.setattr(players, "EngineSide", hasty(fault))
 
 
 def sound(_patch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from engine.driver import observe
 
-HELLO = {"name": "newcomer", "version": "1", "levels": ["plan", "schedule"], "capabilities": "all"}
+LEVELS = ["plan", "schedule"]
 FAULTS: dict[str, list[str]] = json.loads(Path("faults.json").read_text(encoding="utf-8"))
 
 
@@ -49,7 +49,7 @@ def main() -> None:
         message = json.loads(line)
         seq = message["seq"]
         if message["op"] == "hello":
-            say(seq=seq, hello=HELLO)
+            say(seq=seq, hello={"name": "newcomer", "version": "1", "levels": LEVELS, "capabilities": "all"})
         elif message["op"] == "stop":
             say(seq=seq, stopped=True)
             return
