@@ -18,6 +18,7 @@ VERBS = (
     "run",
     "check",
     "show",
+    "smoke",
     "adopt",
     "next",
     "fuzz",
