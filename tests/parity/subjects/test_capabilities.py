@@ -92,15 +92,13 @@ def served(config: str = "", script: str = SEND) -> str:
         (served(", dtype: bfloat16"), {"start-flags"}),
         (served(", generation_config: {max_new_tokens: 3}"), {"generation-config"}),
         (served(", override_generation_config: {max_new_tokens: 3}"), {"generation-config"}),
-        (served(script=f"{SEND}, {{signal: TERM}}, {{exit: {{within: 5}}}}"), {"signals"}),
+        (served(script=f"{SEND}, {{signal: TERM}}, {{exit: {{within: 5}}}}"), {"signals", "metrics"}),
     ],
 )
 def test_a_script_needs_what_it_asks_for(text: str, wanted: set[str], tmp_path: Path) -> None:
     found = set(needs(load(tmp_path, text)))
 
-    assert found - {"metrics"} == (
-        wanted if "start-flags" in wanted else {"start-flags", "float32-weights", *wanted}
-    )
+    assert found == (wanted if "start-flags" in wanted else {"start-flags", "float32-weights", *wanted})
     assert found <= set(OF_LEVELS["serve"])
 
 
@@ -131,6 +129,8 @@ def test_a_need_or_a_version_that_is_none_is_a_mistake_in_the_file(
 
 def test_every_capability_is_of_some_level_and_every_need_of_the_suite_of_its_own(suite: list[Case]) -> None:
     assert {name for names in OF_LEVELS.values() for name in names} == set(CAPABILITIES)
+    assert set(OF_LEVELS["plan"]) < set(OF_LEVELS["schedule"])
+    assert set(OF_LEVELS["serve"]).isdisjoint(OF_LEVELS["schedule"])
 
     asked = set()
     for case in suite:

@@ -165,6 +165,11 @@ def test_totals_do_not_tell_in_which_step_and_do_tell_how_much() -> None:
     assert totals(late, plan=plan(num_blocks=11)) != totals(late)
 
 
+@pytest.mark.parametrize("profile", profiles.PROFILES)
+def test_a_plan_is_the_same_in_every_profile(profile: str) -> None:
+    assert profiles.apply(profile, plan()) == plan()
+
+
 def test_a_request_that_nobody_asked_for_is_in_the_totals() -> None:
     """A subject may say anything: what is in no output comes last, and is a difference like another."""
     stray = step(

@@ -71,6 +71,21 @@ def test_more_than_was_there_is_never_red(changes: dict[str, Any]) -> None:
     assert lines(subject(), subject(**changes)) == ()
 
 
+def test_what_was_lost_stands_first_and_what_is_lost_of_other_levels_is_told_too() -> None:
+    before = subject(observes={"schedule": ["end.kind", "end.outputs", "steps.free"]})
+    now = subject(levels=["schedule"], observes={"schedule": ["end.kind", "end.outputs"]})
+
+    assert lines(before, now) == (
+        "level plan was there at then, and is gone",
+        "field steps.free of level schedule was there at then, and is gone",
+    )
+    assert Ratchet(("first", "second"), "last").lines == [
+        "ratchet: first",
+        "ratchet: second",
+        "ratchet: last",
+    ]
+
+
 def test_a_level_that_was_seen_whole_and_is_seen_in_part_lost_the_rest() -> None:
     found = lines(subject(observes={}), subject(observes={"plan": ["status", "num_blocks"]}))
 
