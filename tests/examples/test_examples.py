@@ -65,7 +65,9 @@ def test_one_more_divergence_in_the_toy_turns_its_check_red(tmp_path: Path) -> N
     text = text.replace("toy_allocator/records", str(ROOT / "examples" / "toy_allocator" / "records"))
     (tmp_path / "broken.toml").write_text(text, encoding="utf-8")
 
-    done = parity("run", "block-count", "--subject", str(tmp_path / "broken.toml"), "--out", str(tmp_path / "r"))
+    done = parity(
+        "run", "block-count", "--subject", str(tmp_path / "broken.toml"), "--out", str(tmp_path / "r")
+    )
 
     assert done.returncode == 1, done.stdout + done.stderr
     assert "usable_blocks  oracle 3, subject 4" in done.stdout
