@@ -55,13 +55,15 @@ class Plays(msgspec.Struct, frozen=True):
 
     `failure` says in one line how the side crashed, hung or broke the protocol; a failure makes the
     scenario VOID whatever was observed before it. `seconds` is the side's own time, for reports only.
-    `native` is what the side itself put out in each step of its last play, where that was asked for.
+    `native` is what the side itself put out in each step of its last play, where that was asked for; `steps` are the
+    raw steps that it had told of when it failed.
     """
 
     observations: tuple[Observation, ...]
     failure: str | None = None
     seconds: float = 0.0
     native: tuple[Json, ...] = ()
+    steps: tuple[Json, ...] = ()
 
 
 class Difference(msgspec.Struct, frozen=True):

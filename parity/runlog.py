@@ -86,11 +86,12 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
 
 
 class SideLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One side's plays, its observations as plain JSON."""
+    """One side's plays, its observations as plain JSON. Of a play that failed, the raw steps until then."""
 
     observations: list[Any]
     failure: str | None
     seconds: float
+    steps: list[Any] = []
 
 
 class ScenarioLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="scenario"):
@@ -315,7 +316,7 @@ def _side(plays: Plays, lens: Lens | None) -> SideLine:
     seen: list[Any] = list(plays.observations)
     if lens is not None and lens.hidden:
         seen = [lens.shown(plain(observation)) for observation in plays.observations]
-    return SideLine(seen, plays.failure, plays.seconds)
+    return SideLine(seen, plays.failure, plays.seconds, list(plays.steps))
 
 
 def _header(path: Path, row: bytes) -> Header:

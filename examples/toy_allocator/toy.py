@@ -12,24 +12,12 @@ import sys
 from collections import deque
 
 PLAN = ["status", "num_blocks", "usable_blocks", "max_model_len"]
-STEP = [
-    "scheduled",
-    "new",
-    "resumed",
-    "preempted",
-    "blocks",
-    "free",
-    "running",
-    "waiting",
-    "finished",
-    "free_after",
-]
+SCHEDULED = ["scheduled", "new", "resumed", "preempted", "blocks", "free", "running", "waiting"]
+STEP = [*SCHEDULED, "finished", "free_after"]
 SEEN = [f"plan.{name}" for name in PLAN] + [f"steps.{name}" for name in STEP] + ["end.kind", "end.outputs"]
 HELLO = {"name": "toy-allocator", "version": "1.0", "levels": ["plan", "schedule"]}
-HELLO |= {
-    "capabilities": ["auto-fit", "forced-tokens", "step-trace"],
-    "observes": {"plan": PLAN, "schedule": SEEN},
-}
+HELLO["capabilities"] = ["auto-fit", "forced-tokens", "step-trace"]
+HELLO["observes"] = {"plan": PLAN, "schedule": SEEN}
 
 
 class Sequence:

@@ -9,8 +9,9 @@ import pytest
 from parity.cli.main import main
 from parity.errors import ExitCode, InconclusiveError
 from parity.finding import Verdict
-from parity.observation import Schedule
+from parity.observation import Schedule, plain
 from parity.root import CODE_ROOT
+from parity.runlog import observations, read_run
 from tests.parity.zoo.kit import GOLDEN, Played, findings, only, played, write_subject
 
 __all__ = ["played"]
@@ -130,8 +131,13 @@ def test_what_cannot_be_trusted_is_void_and_says_why(
     assert outcome.exit_code == ExitCode.INCONCLUSIVE
 
 
-def test_the_steps_before_a_hang_are_counted(played: Played) -> None:
+def test_the_steps_before_a_hang_are_counted_and_kept(played: Played, tmp_path: Path) -> None:
     assert str(only(played("hangs-at-step-3", FITS, step=0.5)).detail).endswith("(after 3 steps)")
+
+    line = read_run(tmp_path / "run.jsonl").scenario(FITS)
+    oracle = observations(read_run(tmp_path / "run.jsonl").header, line, "oracle")[0]
+    assert isinstance(oracle, Schedule)
+    assert line.subject.steps == plain(oracle)["steps"][:3]
 
 
 def void_or_inconclusive(played: Played, vice: str, ids: tuple[str, ...]) -> str:
