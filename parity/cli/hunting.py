@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -21,9 +20,9 @@ from parity.fuzz import log
 from parity.fuzz.campaign import SHRUNK_AT_ONCE, Campaign, Plan, shrink_all
 from parity.fuzz.cluster import Cluster
 from parity.fuzz.crew import Alone, Crew, Processes
-from parity.fuzz.found import Found, keep
+from parity.fuzz.found import found_of, keep
 from parity.fuzz.size import Size, size
-from parity.fuzz.tally import Tally, tally_of
+from parity.fuzz.tally import Tally
 from parity.fuzz.unit import Find, Reduced
 from parity.fuzz.worker import Post
 from parity.oracle_side import find_pin, measure_oracle
@@ -69,35 +68,10 @@ def hunt(request: Request, *, as_json: bool) -> int:
     )
     folder = request.out or root / FOLDER / "hunts" / f"{stamp()}-{plan.level}-{plan.seed}"
     post = Post(root, pin, measured, plan.level, plan.policies)
-    with closing(log.Writer(folder, header)) as writer, closing(_crew(post, request)) as crew:
+    with log.Writer(folder, header) as writer, closing(_crew(post, request)) as crew:
         hunted = _Hunt(plan, root, header, writer, crew).run(began)
     _print(hunted, as_json=as_json)
-    return int(_exit_code(hunted))
-
-
-def merge(folders: Sequence[Path], *, as_json: bool) -> int:
-    """Join hunts of one seed that were split over machines, or cut short; a unit that is in two counts once."""
-    logs = [log.read_log(folder) for folder in folders]
-    names = [str(folder) for folder in folders]
-    log.check_parts(logs, names)
-    tally = tally_of(done for one in logs for done in one.units)
-    root = project_root()
-    kept: dict[str, Kept] = {}
-    for one in logs:
-        for reduced in one.finds:
-            if reduced.find.fingerprint not in kept:
-                kept[reduced.find.fingerprint] = _kept(root, one.header, reduced)
-    hunted = Hunted(
-        header=msgspec.structs.replace(logs[0].header, shard=(1, 1)),
-        tally=tally,
-        kept=tuple(kept.values()),
-        left=sum(find.fingerprint not in kept for find in tally.finds()),
-        wall=sum(done.spent.whole for one in logs for done in one.units),
-        jobs=1,
-        folder=Path(names[0]) if len(names) == 1 else None,
-    )
-    _print(hunted, as_json=as_json)
-    return int(_exit_code(hunted))
+    return int(exit_code(hunted))
 
 
 class _Hunt:
@@ -157,7 +131,7 @@ class _Hunt:
 
     def _keep(self, reduced: Reduced) -> None:
         self._writer.put(log.FindLine(reduced))
-        kept = _kept(self._root, self._header, reduced)
+        kept = kept_find(self._root, self._header, reduced)
         self._kept[reduced.find.fingerprint] = kept
 
 
@@ -166,19 +140,10 @@ def _first_told(find: Find) -> tuple[bool, Size]:
     return find.attribution == "mirrored", size(find.document)
 
 
-def _kept(root: Path, header: log.Header, reduced: Reduced) -> Kept:
+def kept_find(root: Path, header: log.Header, reduced: Reduced) -> Kept:
     """The find in a file of its own, unless a smaller one of its fingerprint is there."""
-    found = Found(
-        **{field: getattr(reduced.find, field) for field in _SHARED},
-        pin=header.pin.measured,
-        scenario=reduced.find.document,
-        seed=header.seed,
-        attempts=reduced.attempts,
-    )
+    found = found_of(reduced.find, header.pin.measured, header.seed, reduced.attempts)
     return Kept(reduced, shown(root, keep(found, root)))
-
-
-_SHARED = tuple(field for field in Find.__struct_fields__ if field != "document")
 
 
 def _crew(post: Post, request: Request) -> Crew:
@@ -188,7 +153,8 @@ def _crew(post: Post, request: Request) -> Crew:
     return Alone(post, RunProgress()) if jobs == 1 else Processes(post, jobs)
 
 
-def _exit_code(hunted: Hunted) -> ExitCode:
+def exit_code(hunted: Hunted) -> ExitCode:
+    """What the hunt comes to."""
     if hunted.interrupted:
         return ExitCode.INTERRUPTED
     if any(find.attribution == "harness" for find in hunted.tally.finds()):

@@ -7,6 +7,7 @@ a unit's result does not depend on who did it, none is lost and none counts twic
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -23,13 +24,13 @@ from parity.report.progress import RunProgress
 from parity.root import CODE_ROOT
 from parity.runfile import describe_tree
 
-CONNECT_SECONDS = 15
+CONNECT_SECONDS = 10.0
 
 
 class Cluster:
     """The workers of the Dask scheduler at `address`. `jobs` is the number of their threads when the hunt began.
 
-    Raises UsageError where dask is not installed or nobody answers, InconclusiveError for a cluster without workers.
+    Raises UsageError where dask is not installed, InconclusiveError where no scheduler answers or it has no workers.
     """
 
     def __init__(self, post: Post, address: str) -> None:
@@ -41,14 +42,8 @@ class Cluster:
             raise UsageError(
                 "--cluster needs dask, and it is not here", hint="pip install 'nullblock[cluster]'"
             ) from None
-        try:
-            self._client: Any = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError, TimeoutError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise UsageError(
-                f"no Dask scheduler answers at {address}: {reason}",
-                hint="give its address, such as tcp://host:8786",
-            ) from None
+        _check_scheduler(address)
+        self._client: Any = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         self.jobs = sum(self._client.nthreads().values())
         if not self.jobs:
             self._client.close()
@@ -68,6 +63,37 @@ class Cluster:
     def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
         task = self._client.submit(work, self._post, self._commit, *arguments, pure=False)
         return passed_on(task, _understood)
+
+
+def _check_scheduler(address: str) -> None:
+    """Raises InconclusiveError unless a scheduler answers there in time.
+
+    Dask's client is not asked: it waits without a bound for a port that never says anything, and takes half a minute to
+    give up where it could not begin.
+    """
+    try:
+        kind = asyncio.run(asyncio.wait_for(_kind_of(address), CONNECT_SECONDS))
+    except Exception as error:  # noqa: BLE001 - what is no scheduler may answer anything
+        lines = [] if isinstance(error, TimeoutError) else str(error).splitlines()
+        reason = lines[0] if lines else f"no answer in {CONNECT_SECONDS:g} s"
+        raise _no_scheduler(address, reason) from None
+    if kind != "Scheduler":
+        raise _no_scheduler(address, f"a {kind} does")
+
+
+async def _kind_of(address: str) -> str:
+    """What Dask calls whoever listens there, such as Scheduler."""
+    from distributed import Security, rpc
+
+    arguments = Security().get_connection_args("client")
+    async with rpc(address, connection_args=arguments, timeout=CONNECT_SECONDS) as peer:
+        return str((await peer.identity())["type"])
+
+
+def _no_scheduler(address: str, reason: str) -> InconclusiveError:
+    return InconclusiveError(
+        f"no Dask scheduler answers at {address}: {reason}", hint="is it running, and is that its address?"
+    )
 
 
 def _understood(error: Exception) -> Exception:

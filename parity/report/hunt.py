@@ -12,7 +12,8 @@ from rich.text import Text
 
 from parity.finding import Verdict
 from parity.fuzz import behaviours
-from parity.fuzz.log import Header
+from parity.fuzz.log import Header, file_of
+from parity.fuzz.showing import why_kept_whole
 from parity.fuzz.tally import Tally
 from parity.fuzz.unit import Find, Reduced, verdict_of
 from parity.report.progress import counted
@@ -30,7 +31,7 @@ class Kept(msgspec.Struct, frozen=True):
 class Hunted(msgspec.Struct, frozen=True):
     """A hunt that ended. `left` are the finds that were not shrunk; `wall` are seconds, the sides' start included.
 
-    `folder` is null for hunts that were joined.
+    `folder` is null for hunts that were joined; `logs` then says which log has a find that was not shrunk, by fingerprint.
     """
 
     header: Header
@@ -41,6 +42,7 @@ class Hunted(msgspec.Struct, frozen=True):
     jobs: int
     folder: Path | None
     interrupted: bool = False
+    logs: Mapping[str, Path] = {}
 
     @property
     def found(self) -> bool:
@@ -55,19 +57,19 @@ class Hunted(msgspec.Struct, frozen=True):
 
 def hunt_text(hunted: Hunted) -> Text:
     """The whole report."""
+    return Text("\n".join([title(hunted.header), _played(hunted), *shown_lines(hunted)]))
+
+
+def shown_lines(hunted: Hunted) -> list[str]:
+    """What the scenarios showed, and what to do next."""
     tally, header = hunted.tally, hunted.header
-    lines = [_title(header), _played(hunted), *_unplayed(tally), *_reached(tally, header), *_known(tally)]
-    lines += _time(tally)
+    lines = [*_unplayed(tally), *_reached(tally, header), *_known(tally), *_time(tally)]
     for kept in _worst_first(hunted.kept):
         lines += ["", *_find(kept)]
-    if hunted.left:
-        told = {kept.reduced.find.fingerprint for kept in hunted.kept}
-        left = [find for find in tally.finds() if find.fingerprint not in told]
-        lines += ["", f"in the log, and not shrunk: {counted_finds(left)} more"]
-    lines += ["", _ending(hunted)]
+    lines += [*_left(hunted), "", _ending(hunted)]
     if hunted.folder is not None:
         lines.append(f"log: {hunted.folder}")
-    return Text("\n".join(lines))
+    return lines
 
 
 def hunt_object(hunted: Hunted) -> dict[str, Any]:
@@ -120,7 +122,8 @@ def harness_share(tally: Tally) -> float:
     return tally.spent.judging / whole if whole else 0.0
 
 
-def _title(header: Header) -> str:
+def title(header: Header) -> str:
+    """Which hunt it was."""
     policies = "".join(f", {name}={value}" for name, value in header.policies.items())
     shard = "" if header.shard == (1, 1) else f", shard {header.shard[0]}/{header.shard[1]}"
     return (
@@ -154,7 +157,7 @@ def _reached(tally: Tally, header: Header) -> list[str]:
         lines[0] += "; rarest: " + ", ".join(f"{name} ({tally.behaviours[name]})" for name in rare)
     missing = never(tally, header)
     if missing:
-        lines.append(f"never reached: {_cut(missing)}")
+        lines.append(f"never reached: {cut(missing)}")
     return lines
 
 
@@ -186,6 +189,20 @@ def _find(kept: Kept) -> list[str]:
     if find.attribution is not None:
         lines.append(f"    at {find.at}: oracle {_short(find.oracle)}, subject {_short(find.subject)}")
     lines.append(f"    {_size(find.document)}, {_shrunk(kept.reduced)}: {kept.file}")
+    return lines
+
+
+def _left(hunted: Hunted) -> list[str]:
+    """What only a log has, and how one of it is taken from there."""
+    told = {kept.reduced.find.fingerprint for kept in hunted.kept}
+    left = [find for find in hunted.tally.finds() if find.fingerprint not in told]
+    if not left:
+        return []
+    lines = ["", f"in the log, and not shrunk: {counted_finds(left)} more"]
+    first = next((find for find in left if why_kept_whole(find.fingerprint, find.document) is None), None)
+    if first is not None:
+        log = hunted.logs.get(first.fingerprint) or (hunted.folder and file_of(hunted.folder))
+        lines += [f"    parity shrink {log}#{first.fingerprint}"] if log else []
     return lines
 
 
@@ -244,6 +261,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _cut(names: Sequence[str]) -> str:
+def cut(names: Sequence[str]) -> str:
+    """The first of a list that may be long."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more

@@ -44,6 +44,18 @@ def fuzz(*arguments: str) -> int:
         (["--shard", "3/2"], "takes i/n with 1 <= i <= n, such as 2/4, not '3/2'"),
         (["--shard", "0/2"], "takes i/n"),
         (["--scenarios", "10", "--max-time", "5"], "not allowed with argument"),
+        *[
+            (["--cluster", address], f"takes an address such as tcp://HOST:8786, not {address!r}")
+            for address in (
+                "foo",
+                "tcp://",
+                "tcp://host",
+                "tcp://host:",
+                "host:0",
+                "host:65536",
+                "ftp://host:1",
+            )
+        ],
     ],
 )
 def test_what_cannot_be_meant_is_one_line(arguments: list[str], message: str, capsys: Captured) -> None:
@@ -72,6 +84,21 @@ def test_what_does_not_go_together_is_one_line(arguments: list[str], message: st
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_a_cluster_that_does_not_answer_leaves_nothing(
+    out_of_the_way: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parity.fuzz.cluster.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("parity.cli.hunting.measure_oracle", lambda _root, pin: pin)
+
+    code = fuzz("--cluster", "127.0.0.1:9", "--out", str(out_of_the_way / "hunt"))
+
+    error = capsys.readouterr().err
+    assert code == 2
+    assert "no Dask scheduler answers at 127.0.0.1:9: " in error
+    assert error.count("\n") == 1
+    assert not (out_of_the_way / "hunt").exists()
 
 
 def parts(folder: Path) -> list[str]:
@@ -109,6 +136,54 @@ def test_shards_are_joined_and_nothing_counts_twice(out_of_the_way: Path, capsys
     assert shown["known"] == {"preemption/decided": {"findings": 3, "behind": 0}}
     assert [one["fingerprint"] for one in shown["finds"]] == ["f1:00000000000000aa"]
     assert shown["not_shrunk"] == 0
+
+
+def test_what_is_joined_and_what_is_missing_is_named(out_of_the_way: Path, capsys: Captured) -> None:
+    """Of three shards the third is not there, and of the first the unit 3. A unit takes 1.0 + 2.5 + 0.5 s."""
+    for number, indexes in ((1, (0, 6)), (2, (1, 4))):
+        with Writer(out_of_the_way / str(number), header(shard=(number, 3))) as writer:
+            for index in indexes:
+                writer.put(UnitLine(done(index)))
+
+    folders = [str(out_of_the_way / name) for name in ("1", "2", "1")]
+    assert fuzz("--merge", *folders) == 0
+
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].endswith("seed 7")
+    assert said[1:4] == [
+        "joined: shard 1/3 (2 units, the last 6), shard 2/3 (2 units, the last 4)",
+        "missing: shard 3/3",
+        "missing below unit 6: unit 3",
+    ]
+    assert said[4].startswith("40 scenarios in 4 units, 16.0 s of work (2 a second and job, ")
+    assert "start-up" not in "".join(said)
+
+    fuzz("--merge", *folders, "--json")
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["missing"] == {"shards": [[3, 3]], "units": [3]}
+    assert shown["joined"][0] == {"shard": [1, 3], "units": 2, "last": 6}
+    assert (shown["seconds"]["wall"], shown["seconds"]["jobs"]) == (None, None)
+    assert shown["seconds"]["making"] == 4.0
+
+
+def test_one_shard_keeps_its_label(out_of_the_way: Path, capsys: Captured) -> None:
+    with Writer(out_of_the_way / "one", header(shard=(2, 4))) as writer:
+        writer.put(UnitLine(done(1)))
+
+    fuzz("--merge", str(out_of_the_way / "one"))
+
+    assert capsys.readouterr().out.splitlines()[0].endswith("seed 7, shard 2/4")
+
+
+def test_a_find_that_only_a_log_has_is_told_with_its_log(out_of_the_way: Path, capsys: Captured) -> None:
+    with Writer(out_of_the_way / "one", header(shard=(1, 2))) as writer:
+        writer.put(UnitLine(done(0)))
+    with Writer(out_of_the_way / "two", header(shard=(2, 2))) as writer:
+        writer.put(UnitLine(done(1, _playable("f1:00000000000000aa", 1))))
+
+    assert fuzz("--merge", str(out_of_the_way / "one"), str(out_of_the_way / "two")) == 1
+    said = f"    parity shrink {writer.path}#f1:00000000000000aa"
+    assert said in capsys.readouterr().out.splitlines()
 
 
 def test_a_joined_hunt_without_finds_is_green(out_of_the_way: Path, capsys: Captured) -> None:
