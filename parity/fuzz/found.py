@@ -106,11 +106,7 @@ def parse_found(data: bytes, path: str) -> Found:
     """The finding in a file's bytes; `path` is shown in errors. Raises ScenarioError."""
     tree: Mapping | None = None
     try:
-        if not data.strip():
-            raise Fault("is empty")
         tree = parse(data)
-        if "fingerprint" not in tree.items and "level" in tree.items:
-            raise Fault("is a scenario, and no found file", hint="`parity run` plays scenarios of the suite")
         found = decode(tree, Found)
         if not SYNTAX.fullmatch(found.fingerprint):
             raise Fault(f"{found.fingerprint[:40]!r} is no fingerprint", ("fingerprint",))
