@@ -1,6 +1,9 @@
 """`python -m parity` is the command `parity`."""
 
-from parity.cli.main import main
+try:
+    from parity.cli.main import main
+except KeyboardInterrupt:  # which is not handled before `main`
+    raise SystemExit(130) from None
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -64,14 +64,23 @@ class Way(msgspec.Struct, frozen=True):
         return [*door, *(["--debug"] if self.debug else [])]
 
 
-def start_oracle(root: Path, pin: Pin, limits: Limits | None = None, way: Way | None = None) -> ProcessSide:
-    """Start the driver; its imports (about 8 s) go on while the caller does other work until `hello`."""
+def start_oracle(
+    root: Path,
+    pin: Pin,
+    limits: Limits | None = None,
+    way: Way | None = None,
+    news: Callable[[str], None] | None = None,
+) -> ProcessSide:
+    """Start the driver; its imports (about 8 s) go on while the caller does other work until `hello`.
+
+    `news` is told, in a line, of a restart.
+    """
     way = way or Way()
     with oracle_faults():
         python = oracle_python(root, pin)
         environment = oracle_environment(root, pin)
     command = [str(python), "-m", "oracle.driver", *way.options]
-    return ProcessSide(way.name, command, root, environment, limits, keep_native=way.debug)
+    return ProcessSide(way.name, command, root, environment, limits, keep_native=way.debug, news=news)
 
 
 def greet(driver: ProcessSide, measured: Measured) -> dict[str, Any]:

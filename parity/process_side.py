@@ -15,12 +15,13 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
+from parity import interrupts
 from parity.errors import OracleError
 from parity.observation import decode
 from parity.scenario import Scenario
@@ -49,6 +50,8 @@ class Limits(msgspec.Struct, frozen=True):
 class ProcessSide:
     """Runs `command` in `folder` and plays scenarios on it. With `keep_native` a play has the steps' native output.
 
+    `news` is told, in a line, of a restart.
+
     Raises OracleError when the process cannot be started or does not answer `hello` properly.
     """
 
@@ -60,8 +63,10 @@ class ProcessSide:
         environment: Mapping[str, str],
         limits: Limits | None = None,
         keep_native: bool = False,
+        news: Callable[[str], None] | None = None,
     ) -> None:
         self._name = name
+        self._news = news
         self._keep_native = keep_native
         self._command = list(command)
         self._folder = folder
@@ -70,7 +75,7 @@ class ProcessSide:
         self._restarts_left = 1
         self._seq = 0
         self._scenario: Scenario | None = None
-        self._sent_to: subprocess.Popen[bytes] | None = None
+        self._is_busy = False  # an answer of the process's is not there yet
         self._process: subprocess.Popen[bytes] | None = None
         self._hello: dict[str, Any] = {}
         self._start()
@@ -114,6 +119,8 @@ class ProcessSide:
         if self._restarts_left == 0:
             return _failure(first, steps)
         self._restarts_left -= 1
+        if self._news is not None:
+            self._news(f"{self._name}: {first}; starting it again …")
         self._start()
         steps.clear()
         try:
@@ -129,11 +136,16 @@ class ProcessSide:
     def close(self) -> None:
         if self._process is None:
             return
+        if not self._is_busy:  # else it would first end what nobody waits for
+            self._stop()
+        self._kill()
+
+    def _stop(self) -> None:
+        assert self._process is not None
         with contextlib.suppress(_Broken):
             self._send("stop")
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(STOP_SECONDS)
-        self._kill()
 
     # -- the process ----------------------------------------------------------------------------------
 
@@ -155,6 +167,7 @@ class ProcessSide:
                 f"{self._name} cannot be started: {error.strerror}: {self._command[0]}",
                 hint="run `make setup`",
             ) from None
+        interrupts.register(self._process.pid)
         threading.Thread(target=_pump, args=(self._process.stdout, self._lines), daemon=True).start()
         threading.Thread(target=_keep, args=(self._process.stderr, self._errors), daemon=True).start()
         with contextlib.suppress(_Broken):
@@ -169,6 +182,7 @@ class ProcessSide:
                 os.killpg(process.pid, number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(TERM_SECONDS)
+        interrupts.unregister(process.pid)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):
@@ -193,6 +207,7 @@ class ProcessSide:
             process.stdin.flush()
         except OSError:
             raise _Broken(f"the process died{self._tail()}") from None
+        self._is_busy = True
 
     def _receive(self, seconds: float) -> dict[str, Any]:
         try:
@@ -208,6 +223,7 @@ class ProcessSide:
             raise _Broken(f"a line that is not JSON: {line[:80]!r}") from None
         if not isinstance(message, dict) or message.get("seq") != self._seq:
             raise _Broken(f"a line out of turn (seq {self._seq} was asked): {line[:80]!r}")
+        self._is_busy = "step" in message
         if "error" in message:
             error = message["error"]
             text = error.get("message") if isinstance(error, dict) else error

@@ -123,7 +123,9 @@ class Sides:
 
     def close(self) -> None:
         servers = [side for side in (self._server and self._server[1], self._reference) if side is not None]
-        with uninterrupted(), ExitStack() as stack:
+        if self._driver is None and not servers:
+            return
+        with uninterrupted(), self._progress.ending("ending both sides"), ExitStack() as stack:
             for server in servers:
                 server.call_off()
                 stack.callback(server.close)
@@ -135,7 +137,9 @@ class Sides:
         if self._driver is not None:
             return self._driver
         began = time.perf_counter()
-        self._driver = start_oracle(self._ask.root, self._pin, None, Way(debug=self._ask.debug))
+        self._driver = start_oracle(
+            self._ask.root, self._pin, None, Way(debug=self._ask.debug), self._progress.news
+        )
         with self._progress.starting(f"starting vLLM {self._measured.version}"):
             self.hello = greet(self._driver, self._measured)
         self.start_seconds = time.perf_counter() - began

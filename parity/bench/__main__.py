@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +19,9 @@ from parity.bench import hunt, steps
 from parity.bench.cold_start import cold_start
 from parity.bench.figures import Cell, Figure, figure_lines, rate_table
 from parity.bench.text import QUICK, Launcher, ModelFacts, Plan, measure_dtype, measure_prefix
-from parity.cli.main import Parser, terminate
+from parity.cli.parser import Parser
 from parity.errors import ExitCode, ParityError, UsageError
+from parity.interrupts import take_over
 from parity.oracle_side import find_pin, measure_oracle, oracle_faults
 from parity.root import project_root
 
@@ -148,7 +148,7 @@ def say(line: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, terminate)
+    take_over()
     try:
         report = run(args)
     except ParityError as error:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.cli.options import Commands, add_json, add_pin, add_policy, positive, seconds, verb
+from parity.cli.options import Commands, add_json, add_pin, add_policy, positive, seconds, some_path, verb
 
 if TYPE_CHECKING:
     from parity.scenario import Level
@@ -38,7 +37,8 @@ def register(commands: Commands) -> None:
         type=seconds,
         default=None,
         metavar="S",
-        help="seconds, start-up included (default: 60)",
+        help="begin no unit that would end later than this, start-up included (default: 60); the first unit of each"
+        " process is always done, and what is found is then shrunk for a minute more at most",
     )
     end.add_argument(
         "--scenarios", type=positive, default=None, metavar="N", help="exactly so many, however long it takes"
@@ -72,14 +72,14 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--merge",
         nargs="+",
-        type=Path,
+        type=some_path,
         default=None,
         metavar="DIR",
         help="join finished hunts, playing nothing",
     )
     parser.add_argument(
         "--out",
-        type=Path,
+        type=some_path,
         default=None,
         metavar="DIR",
         help="the hunt's folder (default: a new one in runs/hunts)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Commands = Any  # argparse keeps the type of add_subparsers' result private
@@ -61,3 +62,10 @@ def seconds(text: str) -> float:
     if not 0.0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"takes a number of seconds above 0, not {text!r}")
     return value
+
+
+def some_path(text: str) -> Path:
+    """A path, for argparse. The empty one, which a script's unset variable gives, would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("takes a path, and not nothing")
+    return Path(text)

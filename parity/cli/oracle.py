@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parity.cli.options import Commands, add_json, add_pin, verb
+from parity.cli.options import Commands, add_json, add_pin, some_path, verb
 from parity.errors import ExitCode, OracleError, RecordError, UsageError
 from parity.root import project_root
 
@@ -30,11 +30,14 @@ def register(commands: Commands) -> None:
     )
     add_pin(install)
     install.add_argument(
-        "--wheel", type=Path, metavar="FILE", help="install this file; its sum must be the pin's all the same"
+        "--wheel",
+        type=some_path,
+        metavar="FILE",
+        help="install this file; its sum must be the pin's all the same",
     )
     install.add_argument(
         "--checkout",
-        type=Path,
+        type=some_path,
         metavar="DIR",
         help="take upstream's Python files from this clean git checkout of the pin's commit, until "
         "`parity oracle install` without --checkout",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from parity.cli.options import Commands, add_json, add_pin, add_policy, positive, verb
+from parity.cli.options import Commands, add_json, add_pin, add_policy, positive, some_path, verb
 
 
 def register(commands: Commands) -> None:
@@ -43,7 +42,7 @@ def register(commands: Commands) -> None:
 def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--server",
-        type=Path,
+        type=some_path,
         default=None,
         metavar="FILE",
         help="a launcher of the server that is held against upstream at level serve (default: nullblock's)",
@@ -53,7 +52,7 @@ def add_server(parser: argparse.ArgumentParser) -> None:
 def add_out(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
-        type=Path,
+        type=some_path,
         default=None,
         metavar="FILE",
         help="write the run file here, where no file may be yet (default: a new file in runs/, and run.jsonl leads to it)",

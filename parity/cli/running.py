@@ -8,7 +8,6 @@ import sys
 from rich.console import Console
 
 from parity.ask import Ask
-from parity.cli.output import until_the_reader_leaves
 from parity.report.progress import RunProgress, counted
 from parity.report.terminal import next_command, report
 from parity.report_json import run_object
@@ -19,8 +18,7 @@ from parity.session import Run, run
 def play_and_report(ask: Ask, *, as_json: bool) -> int:
     """Run and print; the exit code is the outcome's."""
     done = run(ask, RunProgress())
-    with until_the_reader_leaves():
-        _print(ask, done, as_json=as_json)
+    _print(ask, done, as_json=as_json)
     return int(done.outcome.exit_code)
 
 

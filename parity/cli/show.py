@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.cli.options import Commands, add_json, add_pin, add_policy, verb
+from parity.cli.options import Commands, add_json, add_pin, add_policy, some_path, verb
 from parity.cli.run import add_server
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def register(commands: Commands) -> None:
     parser.add_argument("scenario", help="a scenario's id")
     parser.add_argument(
         "--run",
-        type=Path,
+        type=some_path,
         default=None,
         metavar="FILE",
         help="show a finished run's observations, playing nothing",

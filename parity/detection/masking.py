@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from parity.cli.main import Parser, terminate
 from parity.cli.options import positive
+from parity.cli.parser import Parser
 from parity.detection import pairs as made
 from parity.detection.children import Answer, Task, run_all
 from parity.detection.hiding import by_everything, by_hunt, by_known, by_recorded
@@ -34,6 +33,7 @@ from parity.detection.sample import pick
 from parity.detection.targets import TARGETS
 from parity.errors import ExitCode, InconclusiveError, ParityError
 from parity.fuzz.behind import DEPTH
+from parity.interrupts import take_over
 from parity.records.parse import load_records
 from parity.root import project_root
 
@@ -227,7 +227,7 @@ def say(line: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, terminate)
+    take_over()
     try:
         root = project_root()
         masking = Masking(root, args)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from parity.cli.main import Parser, terminate
 from parity.cli.options import positive
+from parity.cli.parser import Parser
 from parity.detection import report as reports
 from parity.detection.equivalent import FILE, Entry, gone, read_entries, split_known
 from parity.detection.material import take
@@ -25,6 +24,7 @@ from parity.detection.result import Kill, Result
 from parity.detection.sample import pick
 from parity.detection.targets import BY_FILE, TARGETS
 from parity.errors import ExitCode, ParityError, UsageError
+from parity.interrupts import take_over
 from parity.root import project_root
 
 EXAMPLE = "python -m parity.detection.mutants --only engine.scheduler --by check"
@@ -128,7 +128,7 @@ def say(line: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, terminate)
+    take_over()
     try:
         root = project_root()
         if args.list:

@@ -20,7 +20,7 @@ from parity.scenario import Level
 
 SHRUNK_AT_ONCE = 5  # finds of a hunt that ends with the first: a fault in every scenario has many shapes
 ATTEMPTS = 400  # of shrinking one find: what is left then is small, and a hunt has to end
-SHRINK_SECONDS = 60.0
+SHRINK_SECONDS = 60.0  # of one find, and of all of them where it is the time that ends the hunt
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -47,7 +47,11 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Campaign:
-    """One hunt under way. `watch` sees the tally after each unit, `keep` each unit as it is done, once."""
+    """One hunt under way. `watch` sees the tally after each unit, `keep` each unit as it is done, once.
+
+    `began` is when its time began to run, by the monotonic clock (null: now), and `ready` when the first unit that was done
+    did, the sides started; null until then.
+    """
 
     def __init__(
         self,
@@ -55,6 +59,7 @@ class Campaign:
         crew: Crew,
         watch: Callable[[Tally], None] | None = None,
         keep: Callable[[Done], None] | None = None,
+        began: float | None = None,
     ) -> None:
         self._plan = plan
         self._crew = crew
@@ -65,8 +70,9 @@ class Campaign:
         self._again: list[Unit] = []
         self._done: dict[int, Done] = {}
         self._clock = time.monotonic
-        self._began = self._clock()
-        self._quickest = 0.0  # seconds that a unit took, the sides' start left out
+        self._began = self._clock() if began is None else began
+        self._longest = 0.0  # seconds that a unit took, the start of servers left out
+        self.ready: float | None = None
         self.tally = Tally()
 
     def run(self) -> Tally:
@@ -88,7 +94,7 @@ class Campaign:
             return None
         if self._plan.seconds is not None and self._done:
             left = self._plan.seconds - (self._clock() - self._began)
-            if left < self._quickest:
+            if left < self._longest:
                 return None
         return next(self._units, None)
 
@@ -103,8 +109,9 @@ class Campaign:
         except LostWorker:
             self._again.append(unit)
             return
-        seconds = done.spent.without_starts
-        self._quickest = min(self._quickest or seconds, seconds)
+        self._longest = max(self._longest, done.spent.without_starts)
+        if self.ready is None:
+            self.ready = self._clock() - done.spent.whole
         self._done[unit.index] = done
         news = self.tally.add(done)
         if news is not None and self._keep is not None:
@@ -122,15 +129,27 @@ class Campaign:
 
 
 def shrink_all(
-    finds: list[Find], crew: Crew, watch: Callable[[Reduced], None], *, attempts: int = ATTEMPTS
+    finds: list[Find],
+    crew: Crew,
+    watch: Callable[[Reduced], None],
+    *,
+    attempts: int = ATTEMPTS,
+    until: float | None = None,
 ) -> None:
-    """Shrink these, as many at once as the crew does; `watch` sees each as it is done."""
+    """Shrink these, as many at once as the crew does; `watch` sees each as it is done.
+
+    After `until`, by the monotonic clock, they are handed on as they are.
+    """
     waiting = list(reversed(finds))
     pending: dict[Future[Reduced], Find] = {}
     while waiting or pending:
         while waiting and len(pending) < crew.jobs:
             find = waiting.pop()
-            pending[crew.shrink(find, attempts, SHRINK_SECONDS)] = find
+            left = SHRINK_SECONDS if until is None else min(SHRINK_SECONDS, until - time.monotonic())
+            if left > 0:
+                pending[crew.shrink(find, attempts, left)] = find
+            else:
+                watch(Reduced(find, 0, "time"))
         finished, _ = wait(pending, return_when=FIRST_COMPLETED)
         for future in finished:
             find = pending.pop(future)

@@ -8,6 +8,7 @@ a unit's result does not depend on who did it, none is lost and none counts twic
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -69,13 +70,15 @@ def _check_scheduler(address: str) -> None:
     """Raises InconclusiveError unless a scheduler answers there in time.
 
     Dask's client is not asked: it waits without a bound for a port that never says anything, and takes half a minute to
-    give up where it could not begin.
+    give up where it could not begin. What refuses at once is not asked again until the time is over, as Dask does.
     """
+    host, _, port = address.rpartition("//")[2].rpartition(":")
     try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
         kind = asyncio.run(asyncio.wait_for(_kind_of(address), CONNECT_SECONDS))
     except Exception as error:  # noqa: BLE001 - what is no scheduler may answer anything
-        lines = [] if isinstance(error, TimeoutError) else str(error).splitlines()
-        reason = lines[0] if lines else f"no answer in {CONNECT_SECONDS:g} s"
+        said = getattr(error, "strerror", None) or str(error)
+        reason = said.splitlines()[0] if said else f"no answer in {CONNECT_SECONDS:g} s"
         raise _no_scheduler(address, reason) from None
     if kind != "Scheduler":
         raise _no_scheduler(address, f"a {kind} does")

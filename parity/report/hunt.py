@@ -31,7 +31,8 @@ class Kept(msgspec.Struct, frozen=True):
 class Hunted(msgspec.Struct, frozen=True):
     """A hunt that ended. `left` are the finds that were not shrunk; `wall` are seconds, the sides' start included.
 
-    `folder` is null for hunts that were joined; `logs` then says which log has a find that was not shrunk, by fingerprint.
+    `folder` is null for hunts that were joined. Of parts that were read back `shards` are there, `jobs` is null,
+    `wall` the time of all jobs together, and `logs` says which file has a find, by its fingerprint.
     """
 
     header: Header
@@ -39,10 +40,23 @@ class Hunted(msgspec.Struct, frozen=True):
     kept: tuple[Kept, ...]
     left: int
     wall: float
-    jobs: int
+    jobs: int | None
     folder: Path | None
     interrupted: bool = False
+    shards: tuple[tuple[int, int], ...] = ()
     logs: Mapping[str, Path] = {}
+
+    @property
+    def missing_shards(self) -> list[str]:
+        """The shards of the hunt that none of the parts is; none where the parts were not cut alike."""
+        counts = {of for _, of in self.shards}
+        of = counts.pop() if len(counts) == 1 else 0
+        return [f"{place}/{of}" for place in range(1, of + 1) if (place, of) not in self.shards]
+
+    @property
+    def missing_units(self) -> list[int]:
+        """The units below the last one that no part has done."""
+        return sorted(set(range(max(self.tally.units, default=-1) + 1)) - self.tally.units)
 
     @property
     def found(self) -> bool:
@@ -57,19 +71,22 @@ class Hunted(msgspec.Struct, frozen=True):
 
 def hunt_text(hunted: Hunted) -> Text:
     """The whole report."""
-    return Text("\n".join([title(hunted.header), _played(hunted), *shown_lines(hunted)]))
-
-
-def shown_lines(hunted: Hunted) -> list[str]:
-    """What the scenarios showed, and what to do next."""
     tally, header = hunted.tally, hunted.header
-    lines = [*_unplayed(tally), *_reached(tally, header), *_known(tally), *_time(tally)]
+    lines = [
+        _title(hunted),
+        _played(hunted),
+        *_gaps(hunted),
+        *_unplayed(tally),
+        *_reached(tally, header),
+        *_known(tally),
+    ]
+    lines += _time(tally)
     for kept in _worst_first(hunted.kept):
         lines += ["", *_find(kept)]
     lines += [*_left(hunted), "", _ending(hunted)]
     if hunted.folder is not None:
         lines.append(f"log: {hunted.folder}")
-    return lines
+    return Text("\n".join(lines))
 
 
 def hunt_object(hunted: Hunted) -> dict[str, Any]:
@@ -79,7 +96,7 @@ def hunt_object(hunted: Hunted) -> dict[str, Any]:
         "pin": msgspec.to_builtins(header.pin),
         "level": header.level,
         "seed": header.seed,
-        "shard": list(header.shard),
+        "shard": list(header.shard) if len(hunted.shards) < 2 else [1, 1],
         "policies": header.policies,
         "units": len(tally.units),
         "scenarios": tally.scenarios,
@@ -98,6 +115,8 @@ def hunt_object(hunted: Hunted) -> dict[str, Any]:
         "finds": [_find_object(kept) for kept in _worst_first(hunted.kept)],
         "not_shrunk": hunted.left,
         "interrupted": hunted.interrupted,
+        "missing_shards": hunted.missing_shards,
+        "missing_units": hunted.missing_units if hunted.shards else [],
         "log": None if hunted.folder is None else str(hunted.folder),
     }
 
@@ -122,10 +141,23 @@ def harness_share(tally: Tally) -> float:
     return tally.spent.judging / whole if whole else 0.0
 
 
-def title(header: Header) -> str:
-    """Which hunt it was."""
+def _gaps(hunted: Hunted) -> list[str]:
+    """What is missing of hunts that were joined."""
+    if not hunted.shards:
+        return []
+    shards, units = hunted.missing_shards, hunted.missing_units
+    lines = [f"missing: {'shard' if len(shards) == 1 else 'shards'} {', '.join(shards)}"] if shards else []
+    if units:
+        told = _cut([str(index) for index in units])
+        lines.append(f"{counted(len(units), 'unit')} below the last in none of the parts: {told}")
+    return lines
+
+
+def _title(hunted: Hunted) -> str:
+    header = hunted.header
     policies = "".join(f", {name}={value}" for name, value in header.policies.items())
-    shard = "" if header.shard == (1, 1) else f", shard {header.shard[0]}/{header.shard[1]}"
+    shards = [f"{place}/{of}" for place, of in hunted.shards or (header.shard,) if of > 1]
+    shard = f", {'shard' if len(shards) == 1 else 'shards'} {' and '.join(shards)}" if shards else ""
     return (
         f"hunt at level {header.level}, engine{policies} against vLLM {header.pin.measured}"
         f" (pin {header.pin.name}), seed {header.seed}{shard}"
@@ -134,11 +166,16 @@ def title(header: Header) -> str:
 
 def _played(hunted: Hunted) -> str:
     tally = hunted.tally
-    steps = "" if tally.median_steps is None else f", median {tally.median_steps:g} steps"
+    median = tally.median_steps
+    steps = "" if median is None else f", median {median:g} step{'' if median == 1 else 's'}"
     rate = tally.scenarios / hunted.wall if hunted.wall else 0.0
+    if hunted.jobs is None:
+        how, speed = "of all jobs together", f"{rate:.0f} a second and job"
+    else:
+        how, speed = f"by {counted(hunted.jobs, 'job')}", f"{rate:.0f} a second with the start-up"
     return (
-        f"{tally.scenarios:,} scenarios in {hunted.wall:.1f} s by {counted(hunted.jobs, 'job')}"
-        f" ({rate:.0f} a second with the start-up{steps}), {len(tally.states):,} distinct states"
+        f"{counted(tally.scenarios, 'scenario')} in {hunted.wall:.1f} s {how}"
+        f" ({speed}{steps}), {counted(len(tally.states), 'distinct state')}"
     )
 
 
@@ -152,19 +189,21 @@ def _reached(tally: Tally, header: Header) -> list[str]:
     names = behaviours.VOCABULARY[header.level]
     reached = [name for name in names if name in tally.behaviours]
     rare = sorted(reached, key=lambda name: (tally.behaviours[name], name))[:3]
-    lines = [f"behaviours: {len(reached)} of {len(names)} reached, {len(tally.pairs):,} pairs of them"]
+    lines = [
+        f"behaviours: {len(reached)} of {len(names)} reached, {counted(len(tally.pairs), 'pair')} of them"
+    ]
     if rare:
         lines[0] += "; rarest: " + ", ".join(f"{name} ({tally.behaviours[name]})" for name in rare)
     missing = never(tally, header)
     if missing:
-        lines.append(f"never reached: {cut(missing)}")
+        lines.append(f"never reached: {_cut(missing)}")
     return lines
 
 
 def _known(tally: Tally) -> list[str]:
     lines = []
     for record, count in sorted(tally.known.items()):
-        behind = f", looked behind {tally.behind[record]} times" if tally.behind[record] else ""
+        behind = f", looked behind {counted(tally.behind[record], 'time')}" if tally.behind[record] else ""
         lines.append(f"known: {record}: {counted(count, 'finding')}{behind}")
     return lines
 
@@ -201,8 +240,8 @@ def _left(hunted: Hunted) -> list[str]:
     lines = ["", f"in the log, and not shrunk: {counted_finds(left)} more"]
     first = next((find for find in left if why_kept_whole(find.fingerprint, find.document) is None), None)
     if first is not None:
-        log = hunted.logs.get(first.fingerprint) or (hunted.folder and file_of(hunted.folder))
-        lines += [f"    parity shrink {log}#{first.fingerprint}"] if log else []
+        own = None if hunted.folder is None else file_of(hunted.folder)
+        lines.append(f"    parity shrink {hunted.logs.get(first.fingerprint, own)}#{first.fingerprint}")
     return lines
 
 
@@ -261,7 +300,6 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def cut(names: Sequence[str]) -> str:
-    """The first of a list that may be long."""
+def _cut(names: Sequence[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Self
 
 from rich.console import Console
 from rich.progress import (
@@ -22,16 +23,27 @@ from parity.report.heartbeat import Heartbeat
 
 LINE_SECONDS = 10.0  # between two lines of a log
 
+ENDING_SECONDS = 1.0  # after which an end is said to be under way
+
+Say = Callable[[str], None]
+
 
 def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """`1 unit`, `1,200 units`, `2 processes`."""
+    plural = "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
 class RunProgress:
-    """Progress of one run. On a stderr that is no terminal it says one line a phase, so that a log stays short."""
+    """Progress of one run. On a stderr that is no terminal it says one line a phase, so that a log stays short.
 
-    def __init__(self, console: Console | None = None) -> None:
+    With `say` every line goes there, whatever stderr is: for a part of something that has a progress of its own.
+    """
+
+    def __init__(self, console: Console | None = None, say: Say | None = None) -> None:
         self._console = console or Console(stderr=True)
+        self._is_live = self._console.is_terminal and say is None
+        self._say = say or self._print
         self._bar: Progress | None = None
         self._failing = 0
         self._done = 0
@@ -39,15 +51,33 @@ class RunProgress:
         self._coming_up: list[str] = []
 
     @classmethod
-    def silent(cls) -> RunProgress:
+    def silent(cls) -> Self:
         """Of a process whose parent does the talking."""
         return cls(Console(quiet=True))
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def news(self, line: str) -> None:
+        """Something that was not to be expected."""
+        self._say(line)
+
+    @contextmanager
+    def ending(self, what: str) -> Iterator[None]:
+        """Around an end that may take seconds; only one that does is told."""
+        told = threading.Timer(ENDING_SECONDS, self._say, (f"{what} …",))
+        told.daemon = True
+        told.start()
+        try:
+            yield
+        finally:
+            told.cancel()
 
     @contextmanager
     def starting(self, what: str) -> Iterator[None]:
         """Around a start that takes seconds."""
-        if not self._console.is_terminal:
-            self._console.print(f"{what} …", highlight=False)
+        if not self._is_live:
+            self._say(f"{what} …")
             with self._beating(lambda: what):
                 yield
             return
@@ -60,11 +90,11 @@ class RunProgress:
     def playing(self, scenarios: int, replays: int) -> Iterator[None]:
         """Around the scenarios, and the replays of what records say of other policies; `played` moves it on."""
         total = scenarios + replays
-        if not self._console.is_terminal:
+        if not self._is_live:
             what = counted(scenarios, "scenario")
             if replays:
                 what += f" and {counted(replays, 'recorded divergence')}"
-            self._console.print(f"playing {what} on both sides …", highlight=False)
+            self._say(f"playing {what} on both sides …")
             self._done = 0
             with self._beating(lambda: f"{self._done} of {total} played"):
                 yield
@@ -90,8 +120,7 @@ class RunProgress:
         began = time.monotonic()
 
         def say() -> None:
-            seconds = f"after {time.monotonic() - began:.0f} s: "
-            self._console.print(seconds + line(), highlight=False, soft_wrap=True)
+            self._say(f"after {time.monotonic() - began:.0f} s: {line()}")
 
         heartbeat = Heartbeat(say, LINE_SECONDS).start()
         try:
@@ -103,7 +132,7 @@ class RunProgress:
     def server(self, who: str, what: str) -> Iterator[None]:
         """Around a server's start, while scenarios are played: a line of a log, or said at the bar while it lasts."""
         if self._bar is None:
-            self._console.print(f"{who}: starting {what} …", highlight=False, soft_wrap=True)
+            self._say(f"{who}: starting {what} …")
             yield
             return
         self._say_starting(who, begins=True)

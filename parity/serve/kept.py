@@ -19,6 +19,7 @@ from typing import IO
 
 import msgspec
 
+from parity import interrupts
 from parity.observation import Ended
 from parity.serve import keeper
 from parity.serve.target import PlayFailed
@@ -70,6 +71,7 @@ class Kept:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
+        interrupts.register(self._process.pid, _hurry)
         assert self._process.stdout is not None
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         self._reader.start()
@@ -114,6 +116,7 @@ class Kept:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        interrupts.unregister(self._process.pid)
         if self._process.returncode != 0:
             self._clear_up()
         self._reader.join()
@@ -148,3 +151,10 @@ class Kept:
             else:
                 self._orphans = line.orphans
             self._news.notify_all()
+
+
+def _hurry(pid: int, number: int) -> None:
+    """A keeper is never ended by force, but what it keeps is: then it clears up after that and ends."""
+    for process in keeper.below(pid) if number == signal.SIGKILL else (pid,):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from parity.cli import main as command
+from parity.cli.hunting import Spans, where_the_time_went
 from parity.fuzz.log import FindLine, UnitLine, Writer
 from parity.fuzz.unit import Reduced
 from tests.parity.fuzz.test_log import header
@@ -46,16 +47,11 @@ def fuzz(*arguments: str) -> int:
         (["--scenarios", "10", "--max-time", "5"], "not allowed with argument"),
         *[
             (["--cluster", address], f"takes an address such as tcp://HOST:8786, not {address!r}")
-            for address in (
-                "foo",
-                "tcp://",
-                "tcp://host",
-                "tcp://host:",
-                "host:0",
-                "host:65536",
-                "ftp://host:1",
-            )
+            for address in ("foo", "tcp://", "tcp://host", "tcp://host:", "host:0", "host:65536", "ftp://host:1")
         ],
+        (["--out", ""], "argument --out: takes a path, and not nothing"),
+        (["--merge", ""], "argument --merge: takes a path, and not nothing"),
+        (["stray"], "parity fuzz: unrecognized arguments: stray — see 'parity fuzz --help'"),
     ],
 )
 def test_what_cannot_be_meant_is_one_line(arguments: list[str], message: str, capsys: Captured) -> None:
@@ -86,18 +82,52 @@ def test_what_does_not_go_together_is_one_line(arguments: list[str], message: st
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("below", ["", "/deeper/still"])
+def test_a_hunts_folder_that_is_a_file_is_one_line(below: str, tmp_path: Path, capsys: Captured) -> None:
+    """Before anything is started."""
+    (tmp_path / "plain").write_text("precious")
+
+    assert fuzz("--out", f"{tmp_path}/plain{below}") == 64
+
+    error = capsys.readouterr().err
+    assert error == (
+        f"parity: --out {tmp_path}/plain{below}: {tmp_path}/plain is no folder"
+        " — name a folder that is new or empty\n"
+    )
+    assert (tmp_path / "plain").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("spans", "asked", "line"),
+    [
+        (Spans(8.0, 12.0, 0.0), 60.0, "of 20.0 s: 8.0 s until the first unit began, 12.0 s of units"),
+        (
+            Spans(8.0, 12.0, 4.5),
+            None,
+            "of 24.5 s: 8.0 s until the first unit began, 12.0 s of units, 4.5 s of shrinking",
+        ),
+        (
+            Spans(26.0, 4.0, 0.0),
+            10.0,
+            "of 30.0 s: 26.0 s until the first unit began, 4.0 s of units"
+            " (--max-time 10 bounds what is begun, not what is under way)",
+        ),
+    ],
+)
+def test_the_report_says_where_the_time_went(spans: Spans, asked: float | None, line: str) -> None:
+    assert where_the_time_went(spans, asked) == line
+
+
 def test_a_cluster_that_does_not_answer_leaves_nothing(
     out_of_the_way: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parity.fuzz.cluster.CONNECT_SECONDS", 1)
     monkeypatch.setattr("parity.cli.hunting.measure_oracle", lambda _root, pin: pin)
 
     code = fuzz("--cluster", "127.0.0.1:9", "--out", str(out_of_the_way / "hunt"))
 
-    error = capsys.readouterr().err
+    last = capsys.readouterr().err.splitlines()[-1]
     assert code == 2
-    assert "no Dask scheduler answers at 127.0.0.1:9: " in error
-    assert error.count("\n") == 1
+    assert "no Dask scheduler answers at 127.0.0.1:9: Connection refused" in last
     assert not (out_of_the_way / "hunt").exists()
 
 
@@ -138,41 +168,43 @@ def test_shards_are_joined_and_nothing_counts_twice(out_of_the_way: Path, capsys
     assert shown["not_shrunk"] == 0
 
 
-def test_what_is_joined_and_what_is_missing_is_named(out_of_the_way: Path, capsys: Captured) -> None:
-    """Of three shards the third is not there, and of the first the unit 3. A unit takes 1.0 + 2.5 + 0.5 s."""
-    for number, indexes in ((1, (0, 6)), (2, (1, 4))):
-        with Writer(out_of_the_way / str(number), header(shard=(number, 3))) as writer:
-            for index in indexes:
-                writer.put(UnitLine(done(index)))
+def test_what_is_missing_of_a_joined_hunt_is_named(out_of_the_way: Path, capsys: Captured) -> None:
+    for place, units in ((1, (0, 6)), (3, (2, 8))):
+        writer = Writer(out_of_the_way / str(place), header(shard=(place, 3)))
+        for index in units:
+            writer.put(UnitLine(done(index)))
+        writer.close()
+    folders = [str(out_of_the_way / place) for place in ("1", "3")]
 
-    folders = [str(out_of_the_way / name) for name in ("1", "2", "1")]
     assert fuzz("--merge", *folders) == 0
+    told = capsys.readouterr().out
+    assert "shards 1/3 and 3/3" in told
+    assert "missing: shard 2/3" in told
+    assert "5 units below the last in none of the parts: 1, 3, 4, 5, 7" in told
+    assert "s of all jobs together" in told
 
-    said = capsys.readouterr().out.splitlines()
-    assert said[0].endswith("seed 7")
-    assert said[1:4] == [
-        "joined: shard 1/3 (2 units, the last 6), shard 2/3 (2 units, the last 4)",
-        "missing: shard 3/3",
-        "missing below unit 6: unit 3",
-    ]
-    assert said[4].startswith("40 scenarios in 4 units, 16.0 s of work (2 a second and job, ")
-    assert "start-up" not in "".join(said)
-
-    fuzz("--merge", *folders, "--json")
+    assert fuzz("--merge", *folders, "--json") == 0
     shown = json.loads(capsys.readouterr().out)
-    assert shown["missing"] == {"shards": [[3, 3]], "units": [3]}
-    assert shown["joined"][0] == {"shard": [1, 3], "units": 2, "last": 6}
-    assert (shown["seconds"]["wall"], shown["seconds"]["jobs"]) == (None, None)
-    assert shown["seconds"]["making"] == 4.0
+    assert (shown["missing_shards"], shown["missing_units"]) == (["2/3"], [1, 3, 4, 5, 7])
+    assert shown["seconds"]["wall"] == pytest.approx(4 * done(0).spent.whole)
+
+    for again in (f"{folders[0]}/", f"{folders[0]}/hunt.jsonl"):
+        assert fuzz("--merge", folders[0], again) == 64
+        assert "is given twice" in capsys.readouterr().err
 
 
-def test_one_shard_keeps_its_label(out_of_the_way: Path, capsys: Captured) -> None:
-    with Writer(out_of_the_way / "one", header(shard=(2, 4))) as writer:
-        writer.put(UnitLine(done(1)))
+def test_a_hunt_that_was_cut_in_two_ways_has_no_shard_missing(out_of_the_way: Path, capsys: Captured) -> None:
+    """A half, and the other half in quarters, of which the unit 3 is not done."""
+    for shard, unit in (((1, 2), 4), ((2, 4), 1), ((4, 4), 7)):
+        with Writer(out_of_the_way / str(unit), header(shard=shard)) as writer:
+            for index in range(shard[0] - 1, unit + 1, shard[1]):
+                if index != 3:
+                    writer.put(UnitLine(done(index)))
 
-    fuzz("--merge", str(out_of_the_way / "one"))
+    fuzz("--merge", *(str(out_of_the_way / name) for name in ("4", "1", "7")), "--json")
 
-    assert capsys.readouterr().out.splitlines()[0].endswith("seed 7, shard 2/4")
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["missing_shards"], shown["missing_units"]) == ([], [3, 5, 6])
 
 
 def test_a_find_that_only_a_log_has_is_told_with_its_log(out_of_the_way: Path, capsys: Captured) -> None:
@@ -219,3 +251,7 @@ def test_a_planted_fault_is_found_and_shrunk_to_two_requests(
     assert ours[0]["requests"] <= 2
     kept = {path.stem for path in (out_of_the_way / "found").glob("*.yaml")}
     assert kept == {one["fingerprint"][3:] for one in shown["finds"]}
+    seconds = shown["seconds"]
+    assert seconds["starting"] > 0 < seconds["shrinking"]
+    parts = seconds["starting"] + seconds["hunting"] + seconds["shrinking"]
+    assert parts == pytest.approx(seconds["wall"], abs=0.5)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ import pytest
 
 from parity import sides
 from parity.ask import Ask
-from parity.cli.main import main, terminate
+from parity.cli import output
+from parity.cli.main import main
 from parity.errors import Interrupted, RunFileError
+from parity.interrupts import REQUESTS, take_over
 from parity.oracle_side import Way
 from parity.report.progress import RunProgress
 from parity.session import run
@@ -94,7 +96,7 @@ def test_show_prints_native_output_where_it_is_asked_for(
     ways: list[Way] = []
 
     def start(*asked: Any) -> StandIn:
-        ways.append(asked[-1])
+        ways.append(asked[3])
         return StandIn(native=(step,))
 
     monkeypatch.setattr(sides, "start_oracle", start)
@@ -194,12 +196,25 @@ def test_a_folder_is_no_run_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "is a folder" in capsys.readouterr().err
 
 
-def test_a_red_run_stays_red_when_its_reader_leaves(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def leave(*_: object, **__: object) -> None:
-        raise BrokenPipeError
+@pytest.fixture
+def prints_to(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """Stdout on a descriptor, as the program has it."""
+    opened: list[int] = []
 
-    monkeypatch.setattr("parity.cli.running.json.dump", leave)
-    monkeypatch.setattr("parity.cli.output.silence", lambda: None)
+    def use(descriptor: int) -> None:
+        opened.append(descriptor)
+        raw = output.Results(descriptor, "w", closefd=False)
+        monkeypatch.setattr("sys.stdout", output.text(raw, None))
+
+    yield use
+    for descriptor in opened:
+        os.close(descriptor)
+
+
+def test_a_red_run_stays_red_when_its_reader_leaves(here: Path, prints_to: Callable[[int], None]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    prints_to(writing)
 
     code = main(
         [
@@ -217,13 +232,9 @@ def test_a_red_run_stays_red_when_its_reader_leaves(here: Path, monkeypatch: pyt
 
 
 def test_an_output_that_cannot_be_written_is_one_line(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    here: Path, prints_to: Callable[[int], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("parity.cli.running.json.dump", full)
-    monkeypatch.setattr("parity.cli.output.silence", lambda: None)
+    prints_to(os.open("/dev/full", os.O_WRONLY))
 
     code = main(["run", "auto-fit/null-block", "--json", "--out", str(here / "a")])
 
@@ -236,9 +247,11 @@ def test_sigterm_ends_a_run_as_ctrl_c_does(checkout: Path) -> None:
         def played(self, _result: Any = None) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    before = signal.signal(signal.SIGTERM, terminate)
+    before = {number: signal.getsignal(number) for number in REQUESTS}
+    take_over()
     try:
         with pytest.raises(Interrupted):
             run(Ask(root=checkout, ids=("auto-fit/null-block",), out=checkout / "a"), Killer())
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

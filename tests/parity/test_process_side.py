@@ -13,7 +13,7 @@ import pytest
 
 from parity.errors import ExitCode, OracleError
 from parity.observation import PlanOk, Schedule
-from parity.process_side import Limits, ProcessSide
+from parity.process_side import STOP_SECONDS, Limits, ProcessSide
 from parity.scenario import Config, Model, Request, Scenario, Timeline
 
 ZOO = Path(__file__).with_name("zoo.py")
@@ -61,10 +61,16 @@ Open = Callable[..., ProcessSide]
 def open_side(tmp_path: Path) -> Iterator[Open]:
     sides: list[ProcessSide] = []
 
-    def start(vice: str, limits: Limits = LONG, *, keep_native: bool = False) -> ProcessSide:
+    def start(
+        vice: str,
+        limits: Limits = LONG,
+        *,
+        keep_native: bool = False,
+        news: Callable[[str], None] | None = None,
+    ) -> ProcessSide:
         environment = {"STATE": str(tmp_path / "starts"), "PATH": os.environ["PATH"]}
         command = [sys.executable, str(ZOO), vice]
-        side = ProcessSide("zoo", command, tmp_path, environment, limits, keep_native)
+        side = ProcessSide("zoo", command, tmp_path, environment, limits, keep_native, news)
         sides.append(side)
         return side
 
@@ -157,15 +163,30 @@ def test_a_command_that_does_not_exist_names_the_way_out(tmp_path: Path) -> None
 
 
 def test_a_side_that_dies_once_is_started_again_and_answers(open_side: Open, tmp_path: Path) -> None:
-    side = open_side("dies-once")
+    said: list[str] = []
+    side = open_side("dies-once", news=said.append)
 
     side.begin(SCHEDULE)
     play = side.finish()
 
     assert play.failure is None
+    assert said == ["zoo: the process ended with status 9; starting it again …"]
     assert isinstance(play.observation, Schedule)
     assert len(play.observation.steps) == 1, "steps of the dead process must not be counted"
     assert starts(tmp_path) == 2
+
+
+@pytest.mark.parametrize("vice", ["silent-at-start", "hangs"])
+def test_a_side_that_owes_an_answer_is_not_asked_to_stop(vice: str, open_side: Open) -> None:
+    """It would be waited for in vain."""
+    side = open_side(vice)
+    if vice == "hangs":
+        side.begin(SCHEDULE)
+    began = time.monotonic()
+
+    side.close()
+
+    assert time.monotonic() - began < STOP_SECONDS
 
 
 def test_a_side_that_dies_again_fails_the_scenario_and_is_not_started_a_third_time(

@@ -106,3 +106,20 @@ def test_what_no_verb_can_shrink_is_not_suggested() -> None:
     hunt = msgspec.structs.replace(hunted(left=(FLAKY,)), folder=Path("runs/hunts/x"))
 
     assert not any("parity shrink" in line for line in lines(hunt))
+
+
+def test_what_there_is_one_of_is_in_the_singular() -> None:
+    one = hunted(
+        scenarios=1, plays=1, states=[7], pairs=["hit+stall"], steps=[1], behind={"preemption/decided": 1}
+    )
+
+    shown = "\n".join(lines(one))
+    assert (
+        "1 scenario in 1.0 s by 1 job (1 a second with the start-up, median 1 step), 1 distinct state"
+        in shown
+    )
+    assert "1 pair of them" in shown
+    assert "known: preemption/decided: 1 finding, looked behind 1 time" in shown
+    assert not [
+        word for word in ("1 scenarios", "1 jobs", "1 states", "1 pairs", "1 times") if f" {word}" in shown
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future
 
 import msgspec
@@ -130,11 +131,59 @@ def test_the_start_of_a_server_is_no_part_of_what_a_unit_takes() -> None:
 
     crew = Slow()
     campaign = Campaign(plan(scenarios=None, seconds=30.0), crew)
-    clock = iter(range(0, 1000, 9))
+    clock = iter([4, *range(0, 1000, 9)])  # the first is for when the first unit began
     campaign._clock = lambda: float(next(clock))
     campaign._began = 0.0
 
     assert campaign.run().units == {0, 1, 2, 3, 4}
+
+
+def test_when_the_first_unit_began_is_known_once_it_is_done() -> None:
+    """A unit takes 1 + 2.5 + 0.5 seconds."""
+    campaign = Campaign(plan(), Scripted(), began=90.0)
+    clock = iter(range(100, 1000))
+    campaign._clock = lambda: float(next(clock))
+
+    assert campaign.ready is None
+    campaign.run()
+
+    assert campaign.ready == 100 - 4
+
+
+def test_the_time_runs_from_the_hunts_beginning_and_not_from_that_of_its_units() -> None:
+    """Asked at 12 of 10 seconds, 8 of which had gone by before: one unit a process, and no more."""
+    crew = Scripted(2)
+    campaign = Campaign(plan(scenarios=None, seconds=10.0), crew, began=0.0)
+    campaign._clock = lambda: 12.0
+
+    assert campaign.run().units == {0, 1}
+
+
+def test_no_unit_is_begun_that_would_take_too_long_if_it_took_as_long_as_the_longest() -> None:
+    """Units take 2, 8 and 2 seconds without starts; of 20 seconds 7 are left when three are done, and 13 after two."""
+    took = iter([2.0, 8.0, 2.0])
+
+    class Uneven(Scripted):
+        def do(self, unit: Unit) -> Future[Done]:
+            uneven: Future[Done] = Future()
+            spent = Spent(oracle=next(took), playing=1.0)
+            uneven.set_result(msgspec.structs.replace(super().do(unit).result(), spent=spent))
+            return uneven
+
+    campaign = Campaign(plan(scenarios=None, seconds=20.0), Uneven(), began=0.0)
+    clock = iter([1.0, 2.0, 7.0, 13.0])
+    campaign._clock = lambda: next(clock)
+
+    assert campaign.run().units == {0, 1, 2}
+
+
+def test_what_is_not_shrunk_when_its_time_is_over_is_handed_on_as_it_is() -> None:
+    seen: list[Reduced] = []
+    finds = [find("f1:a", 0), find("f1:b", 1)]
+
+    shrink_all(finds, Scripted(2), seen.append, until=time.monotonic() - 1)
+
+    assert seen == [Reduced(one, 0, "time") for one in finds]
 
 
 def test_each_find_is_shrunk_once() -> None:
