@@ -91,8 +91,7 @@ def register(commands: Commands) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     from parity.ask import parse_policies
-    from parity.cli.hunting import Request, hunt
-    from parity.cli.merging import merge
+    from parity.cli.hunting import Request, hunt, merge
     from parity.errors import UsageError
     from parity.fuzz.campaign import Plan
     from parity.fuzz.unit import SERVE_SIZE, SIZE

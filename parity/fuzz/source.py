@@ -12,7 +12,7 @@ from parity.document import Fault, Mapping, nearest, parse
 from parity.errors import RunFileError, ScenarioError, UsageError
 from parity.finding import Decided
 from parity.fuzz.document import Document, case_from
-from parity.fuzz.found import Found, document_of, found_of, is_found, parse_found
+from parity.fuzz.found import Found, check_policies, document_of, found_of, is_found, parse_found
 from parity.fuzz.log import is_log, read_log
 from parity.loader import fault_in, load_file
 from parity.runlog import read_run
@@ -94,6 +94,7 @@ def _of_log(path: Path, fingerprint: str) -> Found:
     else:
         raise UsageError(f"{path} has no find {fingerprint}", hint=f"it has: {_names(path)}")
     try:
+        check_policies(find.policies)
         case_from(find.document)
     except Fault as fault:
         raise fault_in(f"{path}#{fingerprint}", None, fault) from None

@@ -47,7 +47,15 @@ def fuzz(*arguments: str) -> int:
         (["--scenarios", "10", "--max-time", "5"], "not allowed with argument"),
         *[
             (["--cluster", address], f"takes an address such as tcp://HOST:8786, not {address!r}")
-            for address in ("foo", "tcp://", "tcp://host", "tcp://host:", "host:0", "host:65536", "ftp://host:1")
+            for address in (
+                "foo",
+                "tcp://",
+                "tcp://host",
+                "tcp://host:",
+                "host:0",
+                "host:65536",
+                "ftp://host:1",
+            )
         ],
         (["--out", ""], "argument --out: takes a path, and not nothing"),
         (["--merge", ""], "argument --merge: takes a path, and not nothing"),

@@ -191,14 +191,16 @@ def test_a_find_of_a_hunts_log_is_shrunk(small: Path, capsys: pytest.CaptureFixt
 def test_what_a_hunts_log_does_not_have_is_one_line(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = read_found(small).fingerprint
     document = STUCK | {"level": "plan"}
+    strange = msgspec.structs.replace(find("f1:c", 0), policies={"sky": "blue"})
     with Writer(small.with_name("hunt"), header()) as writer:
-        writer.put(UnitLine(done(0, find(shown, 0), find("f1:c", 0))))
+        writer.put(UnitLine(done(0, find(shown, 0), strange)))
         writer.put(FindLine(Reduced(msgspec.structs.replace(find(shown, 0), document=document), 5, None)))
 
     for asked, said in (
         (f"{writer.path}#f1:b", f"has no find f1:b — it has: {shown}, f1:c"),
         (f"{writer.path}", f"is a hunt's log — name one of its finds after #: {shown}, f1:c"),
         (f"{writer.path.parent}", f"is a hunt's log — name one of its finds after #: {shown}, f1:c"),
+        (f"{writer.path}#f1:c", "policies: unknown policy 'sky'"),
         (f"{writer.path}#{shown}", "requests: level plan runs nothing, so it has no requests"),
     ):
         for verb in ("shrink", "replay", "promote"):
