@@ -18,6 +18,7 @@ Key = str | int
 Keys = tuple[Key, ...]
 
 MAX_DEPTH = 12
+MAX_NAMED = 20  # names in a hint
 MAX_INTEGER = 2**63 - 1
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -102,10 +103,13 @@ def dotted(keys: Keys) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint that names the nearest of `known`, or all of them where none is near."""
+    """A hint that names the nearest of `known`, or all of them where none is near, as far as a line has room."""
     names = list(known)
     close = difflib.get_close_matches(word[:80], names, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"one of: {', '.join(names)}"
+    if close:
+        return f"did you mean {close[0]!r}?"
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return f"one of: {', '.join(names[:MAX_NAMED])}{more}"
 
 
 def _compose(text: str) -> yaml.Node | None:

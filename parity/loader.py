@@ -69,7 +69,7 @@ def _name(path: str) -> str:
 
 def _case(point: Expanded, name: str, path: str) -> Case:
     try:
-        form = _form(point.tree)
+        form = form_of(point.tree)
         return case_of(
             form, name if point.suffix is None else f"{name}/{point.suffix}", path, point.tree.line
         )
@@ -94,8 +94,8 @@ def case_of(form: ScenarioForm | ServeForm, id_: str, path: str, line: int) -> C
     )
 
 
-def _form(tree: Mapping) -> ScenarioForm | ServeForm:
-    """The file's form, which its level decides; a key that only another level has says so."""
+def form_of(tree: Mapping) -> ScenarioForm | ServeForm:
+    """The file's form, which its level decides; a key that only another level has says so. Raises Fault."""
     node = tree.items.get("level")
     level = node.value if isinstance(node, Scalar) else None
     if isinstance(level, str):

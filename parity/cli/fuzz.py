@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 SECONDS = 60.0
 _SHARD = re.compile(r"(\d+)/(\d+)\Z")
+_ADDRESS = re.compile(r"(?:(?:tcp|tls|ws|wss)://)?[^\s/]+:(\d{1,5})\Z")
 
 
 def register(commands: Commands) -> None:
@@ -51,6 +52,7 @@ def register(commands: Commands) -> None:
     )
     parser.add_argument(
         "--cluster",
+        type=_address,
         default=None,
         metavar="ADDRESS",
         help="an existing Dask scheduler that the units are handed to",
@@ -144,3 +146,10 @@ def _shard(text: str) -> tuple[int, int]:
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
         raise argparse.ArgumentTypeError(f"takes i/n with 1 <= i <= n, such as 2/4, not {text!r}")
     return int(found[1]), int(found[2])
+
+
+def _address(text: str) -> str:
+    found = _ADDRESS.match(text)
+    if found is None or not 0 < int(found[1]) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"takes an address such as tcp://HOST:8786, not {text!r}")
+    return text

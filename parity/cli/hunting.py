@@ -18,7 +18,7 @@ from parity import runlog
 from parity.errors import ExitCode, UsageError
 from parity.fuzz import log
 from parity.fuzz.campaign import SHRINK_SECONDS, SHRUNK_AT_ONCE, Campaign, Plan, shrink_all
-from parity.fuzz.cluster import Cluster, check_address
+from parity.fuzz.cluster import Cluster
 from parity.fuzz.crew import Alone, Crew, Processes
 from parity.fuzz.found import found_of, keep
 from parity.fuzz.size import Size, size
@@ -82,10 +82,8 @@ def hunt(request: Request, *, as_json: bool) -> int:
         shard=plan.shard,
     )
     post = Post(root, pin, measured, plan.level, plan.policies)
-    if request.cluster is not None:
-        check_address(request.cluster)  # before there is a log of nothing
     with (
-        closing(log.Writer(folder, header)) as writer,
+        log.Writer(folder, header) as writer,
         telling(_interrupted(root, writer)),
         HuntProgress() as progress,
         closing(_crew(post, request, progress)) as crew,
@@ -110,8 +108,9 @@ def _check_folder(folder: Path) -> None:
 
 def merge(folders: Sequence[Path], *, as_json: bool) -> int:
     """Join hunts of one seed that were split over machines, or cut short; a unit that is in two counts once."""
+    files = [log.file_of(folder).resolve() for folder in folders]
     for index, folder in enumerate(folders):
-        if folder.resolve() in [other.resolve() for other in folders[:index]]:
+        if files[index] in files[:index]:
             raise UsageError(f"{folder} is given twice", hint="name each part once")
     logs = [log.read_log(folder) for folder in folders]
     names = [str(folder) for folder in folders]
@@ -132,9 +131,19 @@ def merge(folders: Sequence[Path], *, as_json: bool) -> int:
         jobs=None,
         folder=Path(names[0]) if len(names) == 1 else None,
         shards=tuple(sorted({one.header.shard for one in logs})),
+        logs=_logs(folders, logs),
     )
     _print(hunted, as_json=as_json)
     return int(_exit_code(hunted))
+
+
+def _logs(folders: Sequence[Path], logs: Sequence[log.Log]) -> dict[str, Path]:
+    """The first log that has it, by a find's fingerprint."""
+    places: dict[str, Path] = {}
+    for folder, one in zip(folders, logs, strict=True):
+        for find in (find for done in one.units for find in done.finds):
+            places.setdefault(find.fingerprint, log.file_of(folder))
+    return places
 
 
 class _Hunt:

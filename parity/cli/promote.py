@@ -16,7 +16,11 @@ def register(commands: Commands) -> None:
         "parity promote runs/found/f1-0123456789abcdef.yaml --family preemption",
         execute,
     )
-    parser.add_argument("file", metavar="FILE", help="a found file, or a scenario's own")
+    parser.add_argument(
+        "file",
+        metavar="FILE|LOG#F",
+        help="a found file, a scenario's own, or a hunt's log and a fingerprint of it",
+    )
     parser.add_argument(
         "--family", default=None, metavar="F", help="the family (default: what the finding looks like)"
     )

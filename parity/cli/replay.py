@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +29,12 @@ def register(commands: Commands) -> None:
         "parity replay --all",
         execute,
     )
-    parser.add_argument("file", nargs="*", type=Path, metavar="FILE", help="a file that keeps a finding")
+    parser.add_argument(
+        "file",
+        nargs="*",
+        metavar="FILE|LOG#F",
+        help="a file that keeps a finding, or a hunt's log and a fingerprint of it",
+    )
     parser.add_argument("--all", action="store_true", help="every file of runs/found")
     add_pin(parser)
     add_json(parser)
@@ -64,11 +68,12 @@ def execute(args: argparse.Namespace) -> int:
     return int(exit_code(replays))
 
 
-def _files(root: Path, paths: list[Path], *, whole: bool) -> Files:
+def _files(root: Path, paths: list[str], *, whole: bool) -> Files:
     """What is to be played, those of one server one after the other. Every file is read before anything is played."""
     from parity.errors import InconclusiveError, UsageError
-    from parity.fuzz.found import FOLDER, kept, read_found
+    from parity.fuzz.found import FOLDER, kept
     from parity.fuzz.size import as_key
+    from parity.fuzz.source import found_in
     from parity.runfile import shown
 
     if whole == bool(paths):
@@ -79,7 +84,12 @@ def _files(root: Path, paths: list[Path], *, whole: bool) -> Files:
         raise InconclusiveError(
             f"nothing is kept in {FOLDER}", hint="`parity fuzz` keeps what it finds there"
         )
-    files = [(str(shown(root, path)), read_found(path)) for path in (kept(root) if whole else paths)]
+    named = (
+        [(str(shown(root, path)), str(path)) for path in kept(root)]
+        if whole
+        else zip(paths, paths, strict=True)
+    )
+    files = [(name, found_in(root, place)) for name, place in named]
     return sorted(
         files,
         key=lambda file: (
@@ -95,9 +105,7 @@ def _replays(live: Live, files: Files, progress: RunProgress) -> Iterator[Replay
     from parity.fuzz.replaying import replay
 
     for name, found in files:
-        if found.pin != live.version:
-            print(f"{name} was found on {found.pin}, and is played on {live.version}", file=sys.stderr)
         times = FLAKY_PLAYS if found.fingerprint.startswith("flaky:") else 1
         judged = live.play(case_from(found.scenario), found.policies, times).judged
         progress.played()
-        yield replay(name, found, judged, live.known(found.policies))
+        yield replay(name, found, judged, live.known(found.policies), live.version)

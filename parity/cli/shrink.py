@@ -26,8 +26,8 @@ def register(commands: Commands) -> None:
     )
     parser.add_argument(
         "source",
-        metavar="FILE|RUN#ID",
-        help="a found file, a scenario's file, or a scenario of a finished run",
+        metavar="FILE|RUN#ID|LOG#F",
+        help="a found file, a scenario's file, a scenario of a finished run, or a hunt's log and a fingerprint of it",
     )
     parser.add_argument(
         "--fingerprint",

@@ -15,19 +15,16 @@ import msgspec
 from engine.policies import PolicyError, resolve
 from parity import wholefile
 from parity.decode import decode, plain
-from parity.document import MAX_INTEGER, Fault, Keys, Mapping, Node, Scalar, parse
+from parity.document import MAX_INTEGER, Fault, Keys, Mapping, Scalar, parse
 from parity.errors import RunFileError, ScenarioError
 from parity.finding import Attribution, Judged
-from parity.form import ScenarioForm
 from parity.fuzz.document import TITLE, Document, case_from
 from parity.fuzz.examine import finding_of
 from parity.fuzz.size import size
 from parity.fuzz.text import dump, flow, laid
 from parity.fuzz.unit import Find
-from parity.levels import PROPERTIES
-from parity.loader import fault_in
+from parity.loader import fault_in, form_of
 from parity.scenario import Json
-from parity.serve_form import ServeForm
 
 FOLDER = "runs/found"
 SYNTAX = re.compile(r"f1:[0-9a-f]{16}|(void|flaky):(oracle|subject)")
@@ -106,41 +103,36 @@ def parse_found(data: bytes, path: str) -> Found:
     """The finding in a file's bytes; `path` is shown in errors. Raises ScenarioError."""
     tree: Mapping | None = None
     try:
-        if not data.strip():
-            raise Fault("is empty")
         tree = parse(data)
-        if "fingerprint" not in tree.items and "level" in tree.items:
-            raise Fault("is a scenario, and no found file", hint="`parity run` plays scenarios of the suite")
         found = decode(tree, Found)
         if not SYNTAX.fullmatch(found.fingerprint):
             raise Fault(f"{found.fingerprint[:40]!r} is no fingerprint", ("fingerprint",))
-        _check_policies(found.policies)
-        document_of(tree.items["scenario"], ("scenario",))
+        check_policies(found.policies)
+        scenario = tree.items["scenario"]
+        assert isinstance(scenario, Mapping), "a document is one"
+        document_of(scenario, ("scenario",))
     except Fault as fault:
         raise fault_in(path, tree, fault) from None
     return found
 
 
-def _check_policies(policies: Map[str, str]) -> None:
+def check_policies(policies: Map[str, str]) -> None:
+    """Raises Fault for a choice that the engine does not have."""
     try:
         resolve(policies)
     except PolicyError as error:
         raise Fault(str(error), ("policies",)) from None
 
 
-def document_of(node: Node, keys: Keys = ()) -> Document:
+def document_of(tree: Mapping, keys: Keys = ()) -> Document:
     """The document at `keys` of a file, which can be played. Raises Fault at the key that cannot be."""
-    document: Document = plain(node)
-    level = document.get("level")
-    if level not in PROPERTIES:
-        raise Fault(f"level is one of {', '.join(PROPERTIES)}", (*keys, "level"))
-    assert isinstance(node, Mapping), "what has a level is a map"
-    titled = Mapping({"title": Scalar(TITLE, TITLE, node.line), **node.items}, node.lines, node.line)
-    decode(titled, ServeForm if level == "serve" else ScenarioForm, keys)
+    document: Document = plain(tree)
+    titled = {"title": Scalar(TITLE, TITLE, tree.line), **tree.items}
     try:
+        form_of(Mapping(titled, tree.lines, tree.line))
         case_from(document)
     except Fault as fault:
-        raise Fault(fault.message, (*keys, *fault.keys), hint=fault.hint) from None
+        raise Fault(fault.message, (*keys, *fault.keys), line=fault.line, hint=fault.hint) from None
     return document
 
 

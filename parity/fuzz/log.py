@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
 
 import msgspec
 
@@ -70,11 +71,14 @@ class Log(msgspec.Struct, frozen=True):
 class Writer:
     """Writes a new folder with the log of one hunt, each line on its way to the disk before `put` returns.
 
+    As a context it is closed at the end, and a hunt that an error ends before anything was done leaves nothing.
     Raises UsageError for a folder that has a hunt already, RunFileError for what the disk refuses.
     """
 
     def __init__(self, folder: Path, header: Header) -> None:
         self.path = folder / NAME
+        self._lines = 0
+        self._is_new = not folder.exists()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("xb", buffering=0)
@@ -89,9 +93,22 @@ class Writer:
             wholefile.put(self._file, msgspec.json.encode(line) + b"\n")
         except OSError as error:
             raise _cannot(self.path, error) from None
+        self._lines += 1
 
     def close(self) -> None:
         self._file.close()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        if isinstance(error, Exception) and self._lines == 1:
+            self.path.unlink()
+            if self._is_new:
+                self.path.parent.rmdir()
 
 
 def read_log(folder: Path) -> Log:
@@ -99,7 +116,7 @@ def read_log(folder: Path) -> Log:
 
     Raises UsageError where there is none, RunFileError for a file that is no hunt's.
     """
-    path = folder if folder.is_file() else folder / NAME
+    path = file_of(folder)
     try:
         rows = path.read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
@@ -116,9 +133,18 @@ def read_log(folder: Path) -> Log:
     return Log(header, units, tuple(line.reduced for line in lines if isinstance(line, FindLine)))
 
 
+def file_of(folder: Path) -> Path:
+    """The log of the hunt in this folder; a file is taken for one itself."""
+    return folder if folder.is_file() else folder / NAME
+
+
 def is_log(path: Path) -> bool:
-    """Whether a file's name says that it is a hunt's log."""
-    return path.name == NAME
+    """Whether a hunt's log is there: a file that begins with its header, or a folder that holds one of its name."""
+    try:
+        with file_of(path).open("rb") as file:
+            return isinstance(_LINES.decode(file.readline()), Header)
+    except (OSError, msgspec.DecodeError):
+        return False
 
 
 def check_parts(logs: Sequence[Log], names: Sequence[str]) -> None:

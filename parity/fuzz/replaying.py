@@ -27,11 +27,13 @@ class Replayed(StrEnum):
 class Replay(msgspec.Struct, frozen=True):
     """One file's replay. `shows` are the fingerprints that its scenario has now; `record` is what covers the finding.
 
-    `new` are those of `shows` that are another finding than the file's, and that no record covers.
+    `new` are those of `shows` that are another finding than the file's, and that no record covers. `pin` is the version
+    that it was found against, whichever it was played on.
     """
 
     file: str
     fingerprint: str
+    pin: str
     verdict: Replayed
     detail: str
     record: str | None = None
@@ -39,37 +41,57 @@ class Replay(msgspec.Struct, frozen=True):
     new: tuple[str, ...] = ()
 
 
-def replay(file: str, found: Found, judged: Judged, known: Known) -> Replay:
-    """What one play of the file's scenario says of it.
+def replay(file: str, found: Found, judged: Judged, known: Known, version: str) -> Replay:
+    """What one play of the file's scenario on upstream's `version` says of it.
 
     A side that failed is what some files keep: the same failure there is FAILED, any other is VOID.
     """
     trouble = trouble_of(judged)
     if trouble is not None:
-        is_kept = trouble == found.fingerprint
-        verdict = Replayed.FAILED if is_kept else Replayed.VOID
-        return Replay(
-            file, found.fingerprint, verdict, judged.failure or judged.flaky or trouble, None, (trouble,)
+        verdict = Replayed.FAILED if trouble == found.fingerprint else Replayed.VOID
+        told = Replay(
+            file=file,
+            fingerprint=found.fingerprint,
+            pin=found.pin,
+            verdict=verdict,
+            detail=judged.failure or judged.flaky or trouble,
+            shows=(trouble,),
         )
-    shows = tuple(dict.fromkeys(finding.fingerprint for finding in judged.findings))
-    new = tuple(
-        dict.fromkeys(
-            finding.fingerprint
-            for finding in judged.findings
-            if finding.fingerprint != found.fingerprint and known.record_of(finding) is None
-        )
-    )
+    else:
+        told = _told(file, found, judged, known)
+    if version == found.pin:
+        return told
+    detail = f"{told.detail} (found on vLLM {found.pin}, played on {version})"
+    return msgspec.structs.replace(told, detail=detail)
+
+
+def _told(file: str, found: Found, judged: Judged, known: Known) -> Replay:
+    """Of a scenario that both sides played to its end."""
+    others = [one for one in judged.findings if one.fingerprint != found.fingerprint]
+    new = tuple(dict.fromkeys(one.fingerprint for one in others if known.record_of(one) is None))
     finding = finding_of(judged, found.fingerprint)
+    record = None if finding is None else known.record_of(finding)
+    verdict, aside = Replayed.FIXED, [f"NEW {fingerprint} shows" for fingerprint in new]
     if finding is None:
-        detail = f"{found.fingerprint} no longer shows{_told(shows, new)}"
-        return Replay(file, found.fingerprint, Replayed.FIXED, detail, None, shows, new)
-    record = known.record_of(finding)
-    if record is not None:
-        detail = f"{found.fingerprint} still shows, and the record {record} covers it{_told((), new)}"
-        return Replay(file, found.fingerprint, Replayed.FIXED, detail, record, shows, new)
-    values = f"oracle {_json(finding.oracle)}, subject {_json(finding.subject)}"
-    detail = f"{found.fingerprint} still shows at {finding.at}: {values}"
-    return Replay(file, found.fingerprint, Replayed.FAILED, detail, None, shows, new)
+        said = f"{found.fingerprint} no longer shows"
+        on_record = dict.fromkeys(one.fingerprint for one in others if one.fingerprint not in new)
+        aside += [f"{fingerprint} shows and is on record" for fingerprint in on_record]
+    elif record is not None:
+        said = f"{found.fingerprint} still shows, and the record {record} covers it"
+    else:
+        verdict = Replayed.FAILED
+        values = f"oracle {_json(finding.oracle)}, subject {_json(finding.subject)}"
+        said = f"{found.fingerprint} still shows at {finding.at}: {values}"
+    return Replay(
+        file=file,
+        fingerprint=found.fingerprint,
+        pin=found.pin,
+        verdict=verdict,
+        detail=", ".join([said, *aside]),
+        record=record,
+        shows=tuple(dict.fromkeys(one.fingerprint for one in judged.findings)),
+        new=new,
+    )
 
 
 def exit_code(replays: Iterable[Replay]) -> ExitCode:
@@ -80,13 +102,6 @@ def exit_code(replays: Iterable[Replay]) -> ExitCode:
         return ExitCode.INCONCLUSIVE
     is_open = Replayed.FAILED in verdicts or any(one.new for one in replays)
     return ExitCode.FINDINGS if is_open else ExitCode.OK
-
-
-def _told(shows: tuple[str, ...], new: tuple[str, ...]) -> str:
-    """What else the scenario shows: what no record covers is NEW, the rest is on record."""
-    known = [fingerprint for fingerprint in shows if fingerprint not in new]
-    said = "".join(f", NEW {fingerprint} does" for fingerprint in new)
-    return said + "".join(f", {fingerprint} does and is on record" for fingerprint in known)
 
 
 def _json(value: object) -> str:

@@ -1,4 +1,4 @@
-"""What `parity shrink` and its like are given: a found file, a scenario's file, or a scenario of a finished run."""
+"""What `parity shrink` and its like are given: a found file, a scenario's file, or a part of a run or of a hunt."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 
 from parity.decode import plain
-from parity.document import Fault, Mapping, parse
+from parity.document import Fault, Mapping, nearest, parse
 from parity.errors import RunFileError, ScenarioError, UsageError
 from parity.finding import Decided
 from parity.fuzz.document import Document, case_from
-from parity.fuzz.found import Found, document_of, found_of, is_found, parse_found
+from parity.fuzz.found import Found, check_policies, document_of, found_of, is_found, parse_found
 from parity.fuzz.log import is_log, read_log
 from parity.loader import fault_in, load_file
 from parity.runlog import read_run
@@ -31,51 +31,81 @@ class Given(msgspec.Struct, frozen=True):
 
 
 def given(root: Path, text: str, policies: dict[str, str]) -> Given:
-    """What `FILE` or `RUN#ID` names; `policies` are those of a file that names none.
+    """What `FILE`, `RUN#ID` or `LOG#FINGERPRINT` names; `policies` are those of a file that names none.
 
     Raises ScenarioError, UsageError, RunFileError.
     """
     path = Path(text)
-    run, mark, name = text.rpartition("#")
-    if mark and run and name and not path.exists():
-        if not Path(run).exists():
-            raise ScenarioError(run, "is not there", hint="give a run's file or a hunt's log before #")
-        if is_log(Path(run)):
-            return _of_log(Path(run), name, policies)
-        return _of_run(root, Path(run), name, policies)
-    if path.is_file() and is_log(path):
-        kept = ", ".join(reduced.find.fingerprint for reduced in read_log(path).finds) or "none"
-        raise UsageError(f"{text} is a hunt's log", hint=f"name one of its finds after #: {kept}")
+    whole, mark, name = text.rpartition("#")
+    if mark and whole and name and not path.exists():
+        return _part(root, Path(whole), name, policies)
+    if is_log(path):
+        raise UsageError(f"{text} is a hunt's log", hint=f"name one of its finds after #: {_names(path)}")
     try:
         data = path.read_bytes()
     except OSError as error:
-        hint = "give a found file, a scenario's file, or RUN#ID"
-        raise ScenarioError(path, f"cannot be read: {error.strerror}", hint=hint) from None
+        raise ScenarioError(path, f"cannot be read: {error.strerror}", hint=_GIVE) from None
     if not data.strip():
-        raise ScenarioError(path, "is empty", hint="give a found file, a scenario's file, or RUN#ID")
+        raise ScenarioError(path, "is empty", hint=_GIVE)
     if data.startswith(b'{"line":"header"'):
         raise UsageError(f"{text} is a run's file", hint=f"name one of its scenarios, as {text}#ID")
     if is_found(data):
-        found = parse_found(data, text)
-        if policies and policies != found.policies:
-            raise UsageError(f"{text} was found under its own policies", hint="leave --policy out")
-        return Given(text, found.scenario, found.policies, found=found)
+        return _kept(parse_found(data, text), text, policies)
     return Given(text, _document(data, text), policies)
 
 
-def _of_log(path: Path, fingerprint: str, policies: dict[str, str]) -> Given:
+_GIVE = "give a found file, a scenario's file, RUN#ID or a hunt's LOG#FINGERPRINT"
+
+
+def found_in(root: Path, text: str) -> Found:
+    """The finding that `FILE` or `LOG#FINGERPRINT` keeps. Raises what `given` raises, and UsageError for a scenario."""
+    found = given(root, text, {}).found
+    if found is None:
+        raise UsageError(
+            f"{text} is a scenario, and no found file", hint="`parity run` plays scenarios of the suite"
+        )
+    return found
+
+
+def _kept(found: Found, name: str, policies: dict[str, str]) -> Given:
+    if policies and policies != found.policies:
+        raise UsageError(f"{name} was found under its own policies", hint="leave --policy out")
+    return Given(name, found.scenario, found.policies, found=found)
+
+
+def _part(root: Path, whole: Path, name: str, policies: dict[str, str]) -> Given:
+    """A scenario of a run, or a find of a hunt."""
+    if not whole.exists():
+        raise ScenarioError(whole, "is not there", hint="give a run's file or a hunt's log before #")
+    if is_log(whole):
+        return _kept(_of_log(whole, name), f"{whole}#{name}", policies)
+    return _of_run(root, whole, name, policies)
+
+
+def _of_log(path: Path, fingerprint: str) -> Found:
     """A find of a hunt's log, as small as the hunt left it."""
     log = read_log(path)
-    if policies and policies != log.header.policies:
-        raise UsageError(f"{path} was made under its own policies", hint="leave --policy out")
-    finds = [reduced.find for reduced in log.finds] + [find for done in log.units for find in done.finds]
-    found = next((find for find in finds if find.fingerprint == fingerprint), None)
-    if found is None:
-        known = ", ".join(dict.fromkeys(find.fingerprint for find in finds)) or "none"
-        raise UsageError(f"{path} has no find {fingerprint}", hint=f"it has: {known}")
-    attempts = next((item.attempts for item in log.finds if item.find is found), None)
-    kept = found_of(found, log.header.pin.measured, log.header.seed, attempts)
-    return Given(f"{path}#{fingerprint}", found.document, found.policies, found=kept)
+    shrunk = {reduced.find.fingerprint: reduced for reduced in log.finds}
+    drawn = {find.fingerprint: find for done in reversed(log.units) for find in done.finds}
+    if fingerprint in shrunk:
+        find, attempts = shrunk[fingerprint].find, shrunk[fingerprint].attempts
+    elif fingerprint in drawn:
+        find, attempts = drawn[fingerprint], None
+    else:
+        raise UsageError(f"{path} has no find {fingerprint}", hint=f"it has: {_names(path)}")
+    try:
+        check_policies(find.policies)
+        case_from(find.document)
+    except Fault as fault:
+        raise fault_in(f"{path}#{fingerprint}", None, fault) from None
+    return found_of(find, log.header.pin.measured, log.header.seed, attempts)
+
+
+def _names(path: Path) -> str:
+    """The fingerprints of all that a hunt found."""
+    log = read_log(path)
+    finds = [find for done in log.units for find in done.finds] + [reduced.find for reduced in log.finds]
+    return ", ".join(dict.fromkeys(find.fingerprint for find in finds)) or "none"
 
 
 def documents(path: Path, root: Path) -> Iterator[tuple[str, Document]]:
@@ -87,7 +117,10 @@ def documents(path: Path, root: Path) -> Iterator[tuple[str, Document]]:
 
 def _of_run(root: Path, run: Path, name: str, policies: dict[str, str]) -> Given:
     read = read_run(run)
-    line = read.scenario(name)
+    played = {line.id: line for line in read.scenarios}
+    if name not in played:
+        raise UsageError(f"{run} did not play {name}", hint=nearest(name, played))
+    line = played[name]
     if not read.header.is_of_engine:
         raise UsageError(f"{run} held {read.header.subject.name} against upstream, and not the engine")
     if policies and policies != read.header.policies:

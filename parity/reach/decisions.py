@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Literal
 
 import msgspec
 
 from parity.errors import UsageError
-from parity.reach.survey import Branch, File
+from parity.reach.survey import File, State
 
 FILE = "oracle/reach.toml"
 Kind = Literal["functions", "branches"]
@@ -89,7 +89,7 @@ def read_decisions(data: bytes) -> Decisions:
 def judge(files: Sequence[File], decisions: Decisions) -> Judged:
     """What is to do, what is out of scope and what is stale, each in the order of the files."""
     functions = {one.symbol: one.entered for file in files for one in file.functions}
-    branches = _by_key(branch for file in files for branch in file.branches)
+    branches = {key: state == "missed" for key, state in states(files).items() if state != "behind"}
     out: dict[Kind, dict[str, str]] = {"functions": {}, "branches": {}}
     stale: list[Stale] = []
     for entry in decisions.entries:
@@ -120,16 +120,18 @@ def judge(files: Sequence[File], decisions: Decisions) -> Judged:
     )
 
 
-def _by_key(branches: Iterable[Branch]) -> dict[str, bool]:
-    """Whether a branch is missed, by key. One that stands in its function more than once is missed if any is.
+def states(files: Sequence[File]) -> dict[str, State]:
+    """What became of each branch, by key. One that stands in its function more than once is missed if any is.
 
-    What is behind another branch needs no decision of its own, and is left out.
+    What is behind another branch needs no decision of its own.
     """
-    found: dict[str, bool] = {}
-    for branch in branches:
-        if branch.state != "behind":
-            found[branch.key] = found.get(branch.key, False) or branch.state == "missed"
+    found: dict[str, State] = {}
+    for branch in (branch for file in files for branch in file.branches):
+        found[branch.key] = max(branch.state, found.get(branch.key, branch.state), key=_WEIGHT.index)
     return found
+
+
+_WEIGHT: tuple[State, ...] = ("behind", "reached", "missed")
 
 
 def _told_apart(entry: Entry, names: dict[str, bool]) -> tuple[list[str], list[str]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from parity.reach.decisions import Decisions, Judged
+from parity.reach.decisions import Decisions, Judged, states
 from parity.reach.survey import File
 from parity.report.progress import counted
 
@@ -68,19 +68,18 @@ def _ranges(lines: Sequence[int]) -> str:
 
 def verdict_lines(files: Sequence[File], judged: Judged, decisions: Decisions) -> list[str]:
     """What is to do and what is stale, one line each, and the reasons with their numbers."""
-    states = Counter(branch.state for file in files for branch in file.branches)
-    distinct = len(judged.branches) + len(judged.branches_out)
+    count = Counter(states(files).values())
     lines = [
-        f"branches of the functions that are entered: {states['reached']} reached, {states['missed']} not"
-        f" ({distinct} where one that stands in its function twice counts once), {states['behind']} behind those"
+        f"branches of the functions that are entered: {count['reached']} reached, {count['missed']} not,"
+        f" {count['behind']} behind those"
     ]
     lines += [f"to do: never entered: {name}" for name in judged.functions]
     lines += [f"to do: never reached: {key}" for key in judged.branches]
     lines += [f"stale: {stale.pattern}: {stale.why}" for stale in judged.stale]
     lines += ["out of scope, because"]
     for name, (functions, branches) in reasons(judged, decisions).items():
-        count = f"{counted(functions, 'function')}, {branches} branch{'' if branches == 1 else 'es'}"
-        lines.append(f"  {name} ({count}): {decisions.reasons[name]}")
+        what = f"{counted(functions, 'function')}, {branches} branch{'' if branches == 1 else 'es'}"
+        lines.append(f"  {name} ({what}): {decisions.reasons[name]}")
     return lines
 
 

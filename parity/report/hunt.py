@@ -12,7 +12,8 @@ from rich.text import Text
 
 from parity.finding import Verdict
 from parity.fuzz import behaviours
-from parity.fuzz.log import Header
+from parity.fuzz.log import Header, file_of
+from parity.fuzz.showing import why_kept_whole
 from parity.fuzz.tally import Tally
 from parity.fuzz.unit import Find, Reduced, verdict_of
 from parity.report.progress import counted
@@ -30,8 +31,8 @@ class Kept(msgspec.Struct, frozen=True):
 class Hunted(msgspec.Struct, frozen=True):
     """A hunt that ended. `left` are the finds that were not shrunk; `wall` are seconds, the sides' start included.
 
-    `folder` is null for hunts that were joined. Of parts that were read back `shards` are there, `jobs` is null and
-    `wall` the time of all jobs together.
+    `folder` is null for hunts that were joined. Of parts that were read back `shards` are there, `jobs` is null,
+    `wall` the time of all jobs together, and `logs` says which file has a find, by its fingerprint.
     """
 
     header: Header
@@ -43,11 +44,13 @@ class Hunted(msgspec.Struct, frozen=True):
     folder: Path | None
     interrupted: bool = False
     shards: tuple[tuple[int, int], ...] = ()
+    logs: Mapping[str, Path] = {}
 
     @property
     def missing_shards(self) -> list[str]:
-        """The shards of the hunt that none of the parts is."""
-        of = self.shards[0][1] if self.shards else 0
+        """The shards of the hunt that none of the parts is; none where the parts were not cut alike."""
+        counts = {of for _, of in self.shards}
+        of = counts.pop() if len(counts) == 1 else 0
         return [f"{place}/{of}" for place in range(1, of + 1) if (place, of) not in self.shards]
 
     @property
@@ -80,11 +83,7 @@ def hunt_text(hunted: Hunted) -> Text:
     lines += _time(tally)
     for kept in _worst_first(hunted.kept):
         lines += ["", *_find(kept)]
-    if hunted.left:
-        told = {kept.reduced.find.fingerprint for kept in hunted.kept}
-        left = [find for find in tally.finds() if find.fingerprint not in told]
-        lines += ["", f"in the log, and not shrunk: {counted_finds(left)} more"]
-    lines += ["", _ending(hunted)]
+    lines += [*_left(hunted), "", _ending(hunted)]
     if hunted.folder is not None:
         lines.append(f"log: {hunted.folder}")
     return Text("\n".join(lines))
@@ -229,6 +228,20 @@ def _find(kept: Kept) -> list[str]:
     if find.attribution is not None:
         lines.append(f"    at {find.at}: oracle {_short(find.oracle)}, subject {_short(find.subject)}")
     lines.append(f"    {_size(find.document)}, {_shrunk(kept.reduced)}: {kept.file}")
+    return lines
+
+
+def _left(hunted: Hunted) -> list[str]:
+    """What only a log has, and how one of it is taken from there."""
+    told = {kept.reduced.find.fingerprint for kept in hunted.kept}
+    left = [find for find in hunted.tally.finds() if find.fingerprint not in told]
+    if not left:
+        return []
+    lines = ["", f"in the log, and not shrunk: {counted_finds(left)} more"]
+    first = next((find for find in left if why_kept_whole(find.fingerprint, find.document) is None), None)
+    if first is not None:
+        own = None if hunted.folder is None else file_of(hunted.folder)
+        lines.append(f"    parity shrink {hunted.logs.get(first.fingerprint, own)}#{first.fingerprint}")
     return lines
 
 

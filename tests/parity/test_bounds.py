@@ -9,7 +9,7 @@ import pytest
 from msgspec import Meta
 
 from parity.decode import decode
-from parity.document import Fault, parse
+from parity.document import MAX_NAMED, Fault, nearest, parse
 from parity.errors import ScenarioError
 from parity.loader import load
 
@@ -54,3 +54,11 @@ def test_every_kind_of_bound_holds(name: str) -> None:
 @pytest.mark.parametrize("name", ["at_least: 2", "more: 3", "at_most: 2", "below: 1.9"])
 def test_a_value_at_its_bound_passes(name: str) -> None:
     assert isinstance(decode(parse(name.encode()), Bounded), Bounded)
+
+
+def test_a_hint_names_what_is_near_or_as_many_as_a_line_has_room_for() -> None:
+    names = [f"caching/{index}" for index in range(MAX_NAMED + 3)]
+
+    assert nearest("cachin/7", names) == "did you mean 'caching/7'?"
+    assert nearest("zzz", names) == f"one of: {', '.join(names[:-3])} and 3 more"
+    assert nearest("zzz", names[:MAX_NAMED]) == f"one of: {', '.join(names[:MAX_NAMED])}"

@@ -45,6 +45,18 @@ def fuzz(*arguments: str) -> int:
         (["--shard", "3/2"], "takes i/n with 1 <= i <= n, such as 2/4, not '3/2'"),
         (["--shard", "0/2"], "takes i/n"),
         (["--scenarios", "10", "--max-time", "5"], "not allowed with argument"),
+        *[
+            (["--cluster", address], f"takes an address such as tcp://HOST:8786, not {address!r}")
+            for address in (
+                "foo",
+                "tcp://",
+                "tcp://host",
+                "tcp://host:",
+                "host:0",
+                "host:65536",
+                "ftp://host:1",
+            )
+        ],
         (["--out", ""], "argument --out: takes a path, and not nothing"),
         (["--merge", ""], "argument --merge: takes a path, and not nothing"),
         (["stray"], "parity fuzz: unrecognized arguments: stray — see 'parity fuzz --help'"),
@@ -67,9 +79,6 @@ def test_what_cannot_be_meant_is_one_line(arguments: list[str], message: str, ca
         (["--merge", "nowhere", "--seed", "1"], "--merge plays nothing, so --seed has no part in it"),
         (["--merge", "nowhere", "--max-time", "9"], "so --max-time has no part in it"),
         (["--cluster", "tcp://127.0.0.1:9", "--jobs", "2"], "--jobs is for this machine"),
-        (["--cluster", "foo"], "--cluster 'foo' is no address — such as tcp://host:8786"),
-        (["--cluster", "tcp://127.0.0.1:65536"], "is no address"),
-        (["--cluster", "tcp://127.0.0.1:9"], "nothing listens at tcp://127.0.0.1:9: Connection refused"),
         (["--policy", "null-block-capacity=maybe"], "null-block-capacity"),
     ],
 )
@@ -115,6 +124,19 @@ def test_a_hunts_folder_that_is_a_file_is_one_line(below: str, tmp_path: Path, c
 )
 def test_the_report_says_where_the_time_went(spans: Spans, asked: float | None, line: str) -> None:
     assert where_the_time_went(spans, asked) == line
+
+
+def test_a_cluster_that_does_not_answer_leaves_nothing(
+    out_of_the_way: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parity.cli.hunting.measure_oracle", lambda _root, pin: pin)
+
+    code = fuzz("--cluster", "127.0.0.1:9", "--out", str(out_of_the_way / "hunt"))
+
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert code == 2
+    assert "no Dask scheduler answers at 127.0.0.1:9: Connection refused" in last
+    assert not (out_of_the_way / "hunt").exists()
 
 
 def parts(folder: Path) -> list[str]:
@@ -174,8 +196,34 @@ def test_what_is_missing_of_a_joined_hunt_is_named(out_of_the_way: Path, capsys:
     assert (shown["missing_shards"], shown["missing_units"]) == (["2/3"], [1, 3, 4, 5, 7])
     assert shown["seconds"]["wall"] == pytest.approx(4 * done(0).spent.whole)
 
-    assert fuzz("--merge", folders[0], f"{folders[0]}/") == 64
-    assert "is given twice" in capsys.readouterr().err
+    for again in (f"{folders[0]}/", f"{folders[0]}/hunt.jsonl"):
+        assert fuzz("--merge", folders[0], again) == 64
+        assert "is given twice" in capsys.readouterr().err
+
+
+def test_a_hunt_that_was_cut_in_two_ways_has_no_shard_missing(out_of_the_way: Path, capsys: Captured) -> None:
+    """A half, and the other half in quarters, of which the unit 3 is not done."""
+    for shard, unit in (((1, 2), 4), ((2, 4), 1), ((4, 4), 7)):
+        with Writer(out_of_the_way / str(unit), header(shard=shard)) as writer:
+            for index in range(shard[0] - 1, unit + 1, shard[1]):
+                if index != 3:
+                    writer.put(UnitLine(done(index)))
+
+    fuzz("--merge", *(str(out_of_the_way / name) for name in ("4", "1", "7")), "--json")
+
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["missing_shards"], shown["missing_units"]) == ([], [3, 5, 6])
+
+
+def test_a_find_that_only_a_log_has_is_told_with_its_log(out_of_the_way: Path, capsys: Captured) -> None:
+    with Writer(out_of_the_way / "one", header(shard=(1, 2))) as writer:
+        writer.put(UnitLine(done(0)))
+    with Writer(out_of_the_way / "two", header(shard=(2, 2))) as writer:
+        writer.put(UnitLine(done(1, _playable("f1:00000000000000aa", 1))))
+
+    assert fuzz("--merge", str(out_of_the_way / "one"), str(out_of_the_way / "two")) == 1
+    said = f"    parity shrink {writer.path}#f1:00000000000000aa"
+    assert said in capsys.readouterr().out.splitlines()
 
 
 def test_a_joined_hunt_without_finds_is_green(out_of_the_way: Path, capsys: Captured) -> None:

@@ -14,8 +14,9 @@ from parity.cli import shrink as shrink_verb
 from parity.fuzz import shrink as shrinking
 from parity.fuzz.found import parse_found, read_found
 from parity.fuzz.live import Live
-from parity.fuzz.log import UnitLine, Writer
+from parity.fuzz.log import FindLine, UnitLine, Writer
 from parity.fuzz.text import dump, laid
+from parity.fuzz.unit import Reduced
 from parity.suite import load_suite, select
 from tests.parity.fuzz import planted
 from tests.parity.fuzz.files import STUCK, clone, faulty, run, shrunk_text, small, stuck
@@ -176,22 +177,49 @@ def test_what_cannot_be_shrunk_is_one_line(
 
 
 def test_a_find_of_a_hunts_log_is_shrunk(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Named by the log or by its folder, whether the hunt shrunk it or not."""
     shown = read_found(small).fingerprint
-    writer = Writer(small.with_name("hunt"), header())
     drawn = msgspec.structs.replace(find("f1:a", 0), fingerprint=shown, document=planted.timeline(0))
-    writer.put(UnitLine(done(0, drawn)))
-    writer.close()
+    with Writer(small.with_name("hunt"), header()) as writer:
+        writer.put(UnitLine(done(0, drawn)))
 
-    code = run("shrink", f"{writer.path}#{shown}", "--attempts", "3", "--json")
+    for place in (writer.path, writer.path.parent):
+        assert run("shrink", f"{place}#{shown}", "--attempts", "3", "--json") == 0
+        assert json.loads(capsys.readouterr().out)["fingerprint"] == shown
 
-    assert code == 0
-    assert json.loads(capsys.readouterr().out)["fingerprint"] == shown
+
+def test_what_a_hunts_log_does_not_have_is_one_line(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = read_found(small).fingerprint
+    document = STUCK | {"level": "plan"}
+    strange = msgspec.structs.replace(find("f1:c", 0), policies={"sky": "blue"})
+    with Writer(small.with_name("hunt"), header()) as writer:
+        writer.put(UnitLine(done(0, find(shown, 0), strange)))
+        writer.put(FindLine(Reduced(msgspec.structs.replace(find(shown, 0), document=document), 5, None)))
+
     for asked, said in (
-        (f"{writer.path}#f1:b", f"has no find f1:b — it has: {shown}"),
-        (str(writer.path), "is a hunt's log — name one of its finds after #: none"),
+        (f"{writer.path}#f1:b", f"has no find f1:b — it has: {shown}, f1:c"),
+        (f"{writer.path}", f"is a hunt's log — name one of its finds after #: {shown}, f1:c"),
+        (f"{writer.path.parent}", f"is a hunt's log — name one of its finds after #: {shown}, f1:c"),
+        (f"{writer.path}#f1:c", "policies: unknown policy 'sky'"),
+        (f"{writer.path}#{shown}", "requests: level plan runs nothing, so it has no requests"),
     ):
-        assert run("shrink", asked) == 64
-        assert said in capsys.readouterr().err.splitlines()[-1]
+        for verb in ("shrink", "replay", "promote"):
+            assert run(verb, asked) == 64
+            error = capsys.readouterr().err
+            assert said in error
+            assert error.count("\n") == 1
+
+
+def test_what_a_run_did_not_play_names_what_it_did(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planted.use(monkeypatch, None)
+    run("run", "auto-fit/null-block", "--out", str(here / "run.jsonl"))
+
+    code = run("shrink", f"{here}/run.jsonl#auto-fit/null-blok")
+
+    assert code == 64
+    assert "did not play auto-fit/null-blok — did you mean 'auto-fit/null-block'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", [["--attempts", "0"], ["--max-time", "0"], ["--max-time", "x"]])

@@ -11,9 +11,13 @@ import msgspec
 import pytest
 
 from engine.driver import observe
-from parity.fuzz.found import found_text, read_found
+from parity.fuzz.found import Found, found_text, read_found
+from parity.fuzz.log import UnitLine, Writer
+from parity.fuzz.unit import Find
 from tests.parity.fuzz import planted
 from tests.parity.fuzz.files import clone, faulty, run, shrunk_text, small, stuck
+from tests.parity.fuzz.test_log import header
+from tests.parity.fuzz.test_tally import done
 
 __all__ = ["clone", "faulty", "shrunk_text", "small"]
 
@@ -55,7 +59,7 @@ def test_replay_says_what_shows_in_its_place(faulty: Path, capsys: pytest.Captur
     path = stuck(faulty.with_name("stuck.yaml"), fingerprint="f1:0000000000000000")
 
     assert run("replay", str(path)) == 0
-    said = "f1:0000000000000000 no longer shows, f1:2add85e2ca52c437 does and is on record"
+    said = "f1:0000000000000000 no longer shows, f1:2add85e2ca52c437 shows and is on record"
     assert said in capsys.readouterr().out
 
 
@@ -69,9 +73,23 @@ def test_what_is_new_in_the_place_of_what_is_fixed_is_no_success(
     )
 
     assert run("replay", str(path)) == 1
-    told = capsys.readouterr()
-    assert f"FIXED  {path}: f1:0000000000000000 no longer shows, NEW {found.fingerprint} does" in told.out
-    assert f"{path} was found on 0.1.0, and is played on 0.27.1" in told.err
+    said = f"FIXED  {path}: f1:0000000000000000 no longer shows, NEW {found.fingerprint} shows"
+    assert capsys.readouterr().out == f"{said} (found on vLLM 0.1.0, played on 0.27.1)\n"
+
+
+def test_a_find_of_a_hunts_log_is_replayed(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = read_found(small)
+    shared = {
+        field: getattr(kept, field) for field in Find.__struct_fields__ if field in Found.__struct_fields__
+    }
+    drawn = Find(**shared | {"unit": 0, "ordinal": 0}, document=kept.scenario)
+    with Writer(small.with_name("hunt"), header()) as writer:
+        writer.put(UnitLine(done(0, drawn)))
+
+    assert run("replay", f"{writer.path}#{kept.fingerprint}") == 1
+    assert capsys.readouterr().out.startswith(
+        f"FAILED  {writer.path}#{kept.fingerprint}: {kept.fingerprint} still"
+    )
 
 
 def test_a_side_that_fails_is_void_and_wins_over_what_still_shows(
@@ -133,6 +151,7 @@ def test_all_that_is_kept_is_played(small: Path, clone: Path, capsys: pytest.Cap
             64,
             "is a scenario, and no found file — `parity run`",
         ),
+        (["hunt.jsonl#f1:0123456789abcdef"], 64, "hunt.jsonl: is not there"),
     ],
 )
 def test_what_cannot_be_replayed_is_one_line(

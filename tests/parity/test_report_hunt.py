@@ -94,9 +94,18 @@ def test_what_was_not_played_is_counted_apart() -> None:
 
 
 def test_what_was_left_is_named_by_its_verdict() -> None:
-    assert "in the log, and not shrunk: 1 FLAKY, 1 new fingerprint more" in lines(
-        hunted(VOID, left=(OURS, FLAKY))
-    )
+    hunt = msgspec.structs.replace(hunted(VOID, left=(FLAKY, OURS)), folder=Path("runs/hunts/x"))
+
+    said = lines(hunt)
+
+    assert "in the log, and not shrunk: 1 FLAKY, 1 new fingerprint more" in said
+    assert "    parity shrink runs/hunts/x/hunt.jsonl#f1:00000000000000aa" in said
+
+
+def test_what_no_verb_can_shrink_is_not_suggested() -> None:
+    hunt = msgspec.structs.replace(hunted(left=(FLAKY,)), folder=Path("runs/hunts/x"))
+
+    assert not any("parity shrink" in line for line in lines(hunt))
 
 
 def test_what_there_is_one_of_is_in_the_singular() -> None:

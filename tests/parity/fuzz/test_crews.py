@@ -5,17 +5,20 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from parity.errors import InconclusiveError, UsageError
+from parity.errors import InconclusiveError
 from parity.fuzz import crew
 from parity.fuzz.campaign import Campaign, Plan
 from parity.fuzz.cluster import Cluster
@@ -133,21 +136,71 @@ def test_a_worker_of_a_cluster_that_is_killed_costs_time_and_nothing_else(post: 
     assert what(tally) == what(whole)
 
 
-def test_an_address_where_nobody_answers_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parity.fuzz.cluster.CONNECT_SECONDS", 1)
-    post: Any = type("Anywhere", (), {"root": Path.cwd()})()
+ANYWHERE: Any = type("Anywhere", (), {"root": Path.cwd()})()
 
-    with pytest.raises(UsageError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9:"):
-        Cluster(post, "tcp://127.0.0.1:9")
+
+@contextmanager
+def listening(answer: bytes | None) -> Iterator[int]:
+    """A port that gives everyone this answer and hangs up, or takes everyone in and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    peer, _ = server.accept()
+                    peer.sendall(answer or b"")
+                    peer.close()
+
+        if answer is not None:
+            threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+        with suppress(OSError):
+            server.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_closed_port_is_told_at_once() -> None:
+    began = time.monotonic()
+
+    with pytest.raises(InconclusiveError, match=r"answers at tcp://127\.0\.0\.1:9: Connection refused"):
+        Cluster(ANYWHERE, "tcp://127.0.0.1:9")
+
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("answer", [None, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9])
+def test_a_port_of_something_else_is_one_line_and_is_not_waited_for(
+    answer: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parity.fuzz.cluster.CONNECT_SECONDS", 1)
+    began = time.monotonic()
+
+    with (
+        listening(answer) as port,
+        pytest.raises(InconclusiveError, match=f"no Dask scheduler answers at tcp://127.0.0.1:{port}: ."),
+    ):
+        Cluster(ANYWHERE, f"tcp://127.0.0.1:{port}")
+
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+def test_a_workers_own_address_is_told() -> None:
+    cluster = cluster_of(1)
+    try:
+        worker = next(iter(cluster.workers.values())).worker_address
+        with pytest.raises(InconclusiveError, match=f"answers at {worker}: a Worker does"):
+            Cluster(ANYWHERE, worker)
+    finally:
+        cluster.close()
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 def test_a_cluster_without_workers_is_told() -> None:
-    post: Any = type("Anywhere", (), {"root": Path.cwd()})()
     cluster = cluster_of(0)
     try:
         with pytest.raises(InconclusiveError, match="has no workers"):
-            Cluster(post, cluster.scheduler_address)
+            Cluster(ANYWHERE, cluster.scheduler_address)
     finally:
         cluster.close()
 

@@ -162,8 +162,16 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
         (
             "level: schedule",
             "level: shedule",
-            "x.yaml:15: scenario.level: level is one of plan, schedule, serve",
+            "x.yaml:15: scenario.level: 'shedule' is not a choice here — did you mean 'schedule'?",
         ),
+        (
+            "level: schedule",
+            "level: plan",
+            "level plan runs nothing, so it has no requests — use level: schedule",
+        ),
+        ("level: schedule", "level: serve", "level serve has no requests — use level: schedule"),
+        ("level: schedule", "level: 1", "scenario.level: expected "),
+        ("  level: schedule\n", "", "scenario: key 'level' is missing"),
         ("id: r1, at: 4", "id: r9, at: 4", "x.yaml:21: scenario.aborts[0].id: no request 'r9' to abort"),
         ("block-capacity: reserve", "block-capacity: keep", "x.yaml:12: policies: "),
         ("pin: 0.27.1\n", "", "x.yaml:1: key 'pin' is missing"),

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from parity.errors import RunFileError, UsageError
-from parity.fuzz.log import FORMAT, FindLine, Header, Log, UnitLine, Writer, check_parts, read_log
+from parity.fuzz.log import FORMAT, FindLine, Header, Log, UnitLine, Writer, check_parts, is_log, read_log
 from parity.fuzz.unit import Reduced
 from parity.runlog import Pin
 from tests.parity.fuzz.test_tally import done, find
@@ -67,6 +67,45 @@ def test_a_folder_that_has_a_hunt_is_left_alone(tmp_path: Path) -> None:
         Writer(tmp_path, header())
 
     assert (tmp_path / "hunt.jsonl").read_bytes() == before
+
+
+def test_a_hunt_that_an_error_ends_before_anything_was_done_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+
+    for folder in (tmp_path / "new", tmp_path / "mine"):
+        with pytest.raises(OSError, match="no scheduler"), Writer(folder, header()):
+            raise OSError("no scheduler")
+
+    assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
+
+
+@pytest.mark.parametrize(("units", "error"), [(1, OSError), (0, KeyboardInterrupt)])
+def test_what_was_done_stays_however_the_hunt_ends(
+    tmp_path: Path, units: int, error: type[BaseException]
+) -> None:
+    def hunt() -> None:
+        with Writer(tmp_path, header()) as writer:
+            for index in range(units):
+                writer.put(UnitLine(done(index)))
+            raise error
+
+    with pytest.raises(error):
+        hunt()
+
+    assert len(read_log(tmp_path).units) == units
+
+
+def test_a_log_is_told_by_what_it_begins_with(tmp_path: Path) -> None:
+    path = written(tmp_path / "hunt")
+    other = tmp_path / "run.jsonl"
+    other.write_text('{"line":"header"}\n')
+
+    moved = path.rename(tmp_path / "moved.jsonl")
+
+    assert is_log(moved)
+    assert not is_log(other)
+    assert not is_log(tmp_path / "hunt")
+    assert not is_log(tmp_path / "absent")
 
 
 @pytest.mark.parametrize(
