@@ -2,12 +2,12 @@
 # NULLBLOCK_ENVS a folder of environments that several clones share; BENCH, MUTANTS and MASKING are options of those targets.
 PYTHON ?= python3
 .DEFAULT_GOAL := help
-.PHONY: help setup parity parity-quick parity-full test lint bench mutants masking model hunt soak schema clean setup-base setup-test setup-model setup-oracle
+.PHONY: help setup parity parity-quick parity-full test lint bench mutants masking model hunt soak schema golden clean setup-base setup-test setup-model setup-oracle
 
 # `make parity` is the whole job or nothing: a filter on its command line is a mistake, not a smaller job.
 ifneq ($(filter parity parity-quick parity-full,$(MAKECMDGOALS)),)
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
-TARGETS := help setup parity parity-quick parity-full test lint bench mutants masking model hunt soak schema clean
+TARGETS := help setup parity parity-quick parity-full test lint bench mutants masking model hunt soak schema golden clean
 EXTRA := $(filter-out PYTHON NULLBLOCK_% MAKE%,$(filter-out -%,$(GIVEN))) $(filter-out $(TARGETS),$(MAKECMDGOALS))
 ifneq ($(strip $(EXTRA)),)
 $(error make parity takes no arguments, got: $(strip $(EXTRA)) -- for a part of the scenarios run .venv/bin/parity run --family NAME, or .venv/bin/parity run SCENARIO)
@@ -28,7 +28,7 @@ parity-quick: setup ## the levels plan and schedule only: no weights, no server,
 parity-full: setup model ## what `make parity` does, the long scenarios and more plays of what has several outcomes
 	@.venv/bin/parity check --full
 
-test: setup-test setup-model setup-oracle model ## run all tests
+test: setup-test setup-model setup-oracle setup-examples model ## run all tests
 	@.venv/bin/python -m pytest
 
 lint: setup-test setup-model ## check format, lint and types
@@ -57,9 +57,12 @@ soak: model ## 200 streaming clients that come and go for a minute against tiny-
 schema: setup-base ## write the JSON Schemas of scenario and observation anew
 	@.venv/bin/parity schema
 
+golden: setup ## write the golden lines of parity/golden anew from live upstream
+	@.venv/bin/python -m parity.subjects.golden_record
+
 clean: ## remove this clone's environments, caches and runs (shared environments stay)
 	@rm -rf .venv oracle/.venv oracle/.venv-* oracle/.venv.* oracle/.overlay oracle/.cache runs run.jsonl
-	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .examples .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find engine oracle parity tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup-base:
@@ -71,6 +74,13 @@ setup-test: setup-base
 
 setup-model: setup-base
 	@"$(PYTHON)" -m oracle.environment main --lock model
+
+setup-examples: setup-model .examples/published
+
+.examples/published: requirements/examples.lock
+	@rm -rf .examples && mkdir .examples
+	@.venv/bin/python -m pip --disable-pip-version-check --no-input install --quiet --no-deps --only-binary :all: --target .examples/part -r requirements/examples.lock
+	@mv .examples/part .examples/published
 
 setup-oracle: setup-base
 	@.venv/bin/python -m oracle.install

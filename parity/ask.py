@@ -25,7 +25,8 @@ class Ask(msgspec.Struct, frozen=True):
     `ids` and `family` choose a part of the suite; neither means all of it. `depth` quick leaves the level
     serve out, full adds what is marked `full`. `repeat` is the number of plays a side where a scenario says
     nothing of outcomes, of a server's `serve_repeat`; `outcomes` replaces the number that a scenario says.
-    `launcher` describes the server that is the subject, null for the engine's own. `debug` asks the oracle's driver for
+    `subject` and `against` name subjects or their files: who is held against the reference (null: the engine), and who
+    is that reference (null: the oracle). `debug` asks the oracle's driver for
     upstream's native output of each step.
     """
 
@@ -38,7 +39,8 @@ class Ask(msgspec.Struct, frozen=True):
     serve_repeat: int = 1
     outcomes: int | None = None
     depth: Depth = "usual"
-    launcher: Path | None = None
+    subject: str | None = None
+    against: str | None = None
     debug: bool = False
     out: Path | None = None
 

@@ -7,6 +7,7 @@ the place in the file, and a YAML boolean is never taken for a number or a text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -103,8 +104,11 @@ def _scalar(node: Scalar, kind: inspect.Type, keys: Keys) -> Any:
         if not _within(value, kind):
             raise Fault(f"expected {_describe(kind)}, got {node.text}", keys)
         return float(value) if isinstance(kind, inspect.FloatType) else value
-    elif isinstance(kind, inspect.StrType) and kind.min_length and not str(value).strip():
-        raise Fault("must not be empty", keys)
+    elif isinstance(kind, inspect.StrType):
+        if kind.min_length and not str(value).strip():
+            raise Fault("must not be empty", keys)
+        if kind.pattern and not re.search(kind.pattern, str(value)):
+            raise Fault(f"{value!r} does not fit the pattern {kind.pattern}", keys)
     return value
 
 

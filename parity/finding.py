@@ -55,13 +55,15 @@ class Plays(msgspec.Struct, frozen=True):
 
     `failure` says in one line how the side crashed, hung or broke the protocol; a failure makes the
     scenario VOID whatever was observed before it. `seconds` is the side's own time, for reports only.
-    `native` is what the side itself put out in each step of its last play, where that was asked for.
+    `native` is what the side itself put out in each step of its last play, where that was asked for; `steps` are the
+    raw steps that it had told of when it failed.
     """
 
     observations: tuple[Observation, ...]
     failure: str | None = None
     seconds: float = 0.0
     native: tuple[Json, ...] = ()
+    steps: tuple[Json, ...] = ()
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -170,7 +172,11 @@ class Decided(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScenarioResult(msgspec.Struct, frozen=True):
-    """A scenario's verdict, the worst of its findings'; `detail` says why it is VOID or FLAKY."""
+    """A scenario's verdict, the worst of its findings'; `detail` says why it is VOID or FLAKY.
+
+    `unobserved` is the number of values that were not compared because the subject does not show them. What `is_ahead`
+    is newer than the suite that the subject answers for: it is shown, and decides nothing.
+    """
 
     id: str
     level: str
@@ -179,6 +185,21 @@ class ScenarioResult(msgspec.Struct, frozen=True):
     decided: tuple[Decided, ...]
     detail: str | None = None
     ties: tuple[Tie, ...] = ()
+    unobserved: int = 0
+    is_ahead: bool = False
+
+
+class NotCompared(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A scenario that was not played, and what is missing for it.
+
+    unsupported  the subject does not claim what the scenario needs
+    unobserved   it may well be able to, but the server that runs was not started so
+    """
+
+    id: str
+    level: str
+    why: Literal["unsupported", "unobserved"]
+    missing: tuple[str, ...]
 
 
 class RecordVerdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -190,10 +211,14 @@ class RecordVerdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """A whole run, decided. `counts` has every verdict that occurs, of scenarios and of `records`."""
+    """A whole run, decided. `counts` has every verdict that occurs, of scenarios and of `records`.
+
+    What `is_ahead` of the subject's suite stands in `scenarios` and in no count.
+    """
 
     scenarios: tuple[ScenarioResult, ...]
     records: tuple[RecordVerdict, ...]
     counts: dict[str, int]
     verdict: Verdict
     exit_code: ExitCode
+    not_compared: tuple[NotCompared, ...] = ()

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from parity.defaults import MAX_STEPS, ConfigForm
-from parity.scenario import NonNegative, Positive
+from parity.scenario import FIRST_SUITE, NonNegative, Positive
 
 Text = Annotated[str, Meta(min_length=1)]
 Value = int | float | str | bool | None
@@ -94,13 +94,19 @@ class SweepForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CommonForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a scenario of any level has. A `full` one is played by a full check only."""
+    """What a scenario of any level has. A `full` one is played by a full check only.
+
+    `needs` are capabilities (docs/plug-in.md) that do not follow from the scenario itself; `since` is the version
+    of the suite that it came with.
+    """
 
     title: Text
     why: list[Text] = []
     waive: list[WaiverForm] = []
     outcomes: Positive | None = None
     full: bool = False
+    needs: list[Text] = []
+    since: Annotated[str, Meta(pattern=r"^\d+\.\d+$")] = FIRST_SUITE
 
 
 class ScenarioForm(CommonForm, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -21,6 +21,7 @@ from parity.scenario import MAX_BLOCKS, AnyScenario, Case, Level, Scenario, Serv
 from parity.script import build_script
 from parity.serve.models import served_model
 from parity.serve_form import ServeForm
+from parity.subjects.capabilities import OF_LEVELS
 from parity.sweep import Expanded, expand
 from parity.timeline import build_timeline
 
@@ -88,6 +89,8 @@ def case_of(form: ScenarioForm | ServeForm, id_: str, path: str, line: int) -> C
         path=path,
         line=line,
         full=form.full,
+        needs=tuple(form.needs),
+        since=form.since,
     )
 
 
@@ -149,6 +152,13 @@ def _check(form: CommonForm, level: Level) -> None:
             raise Fault(f"{link!r} is no link", ("why", index), hint="cite a page as https://…")
     if len(form.title.splitlines()) > 1:
         raise Fault("a title is one line", ("title",))
+    for index, need in enumerate(form.needs):
+        if need not in OF_LEVELS[level]:
+            raise Fault(
+                f"{need!r} is no capability of level {level}",
+                ("needs", index),
+                hint=nearest(need, OF_LEVELS[level]),
+            )
     known = PROPERTIES[level]
     for index, waiver in enumerate(form.waive):
         if waiver.property not in known:

@@ -49,19 +49,40 @@ def measure_oracle(root: Path, pin: Pin) -> Measured:
 
 
 class Way(msgspec.Struct, frozen=True):
-    """How the driver plays (docs/protocol.md): through which door of upstream's, and whether its steps carry native output."""
+    """How the driver plays (docs/protocol.md): through which door of upstream's, and whether its steps carry native output.
+
+    `scheduler` is a class in the place of upstream's own, found on `path` too: then it is a subject that plays.
+    """
 
     door: Literal["scheduler", "core"] = "scheduler"
     debug: bool = False
+    scheduler: str | None = None
+    path: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
+        if self.scheduler is not None:
+            return self.scheduler
         return "oracle" if self.door == "scheduler" else f"oracle's {self.door}"
 
     @property
     def options(self) -> list[str]:
         door = [] if self.door == "scheduler" else ["--door", self.door]
-        return [*door, *(["--debug"] if self.debug else [])]
+        chosen = [] if self.scheduler is None else ["--scheduler-cls", self.scheduler]
+        chosen += [part for folder in self.path for part in ("--path", folder)]
+        return [*door, *(["--debug"] if self.debug else []), *chosen]
+
+
+class SchedulerSide(ProcessSide):
+    """The driver with a class in the place of upstream's scheduler: whatever keeps it from starting is the class's."""
+
+    def hello(self) -> dict[str, Any]:
+        try:
+            return super().hello()
+        except OracleError as error:
+            raise OracleError(
+                error.message, hint="correct the class, or door.scheduler-cls in its subject's file"
+            ) from None
 
 
 def start_oracle(
@@ -80,7 +101,8 @@ def start_oracle(
         python = oracle_python(root, pin)
         environment = oracle_environment(root, pin)
     command = [str(python), "-m", "oracle.driver", *way.options]
-    return ProcessSide(way.name, command, root, environment, limits, keep_native=way.debug, news=news)
+    side = ProcessSide if way.scheduler is None else SchedulerSide
+    return side(way.name, command, root, environment, limits, keep_native=way.debug, news=news)
 
 
 def greet(driver: ProcessSide, measured: Measured) -> dict[str, Any]:

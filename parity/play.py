@@ -32,4 +32,5 @@ def _gather(name: str, plays: Sequence[Play]) -> Plays:
     if failures:
         last = failures[-1]
         failure = f"{name}: {last.failure}" + (f" (after {len(last.steps)} steps)" if last.steps else "")
-    return Plays(tuple(observations), failure, sum(play.seconds for play in plays), plays[-1].native)
+    steps = failures[-1].steps if failures else ()
+    return Plays(tuple(observations), failure, sum(play.seconds for play in plays), plays[-1].native, steps)

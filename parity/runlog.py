@@ -18,10 +18,12 @@ import msgspec
 
 from parity import wholefile
 from parity.errors import RunFileError
-from parity.finding import Decided, Outcome, Plays, RecordVerdict, ScenarioResult, Tie, Verdict
-from parity.observation import Observation, decode
+from parity.finding import Decided, NotCompared, Outcome, Plays, RecordVerdict, ScenarioResult, Tie, Verdict
+from parity.observation import Observation, decode, plain
+from parity.scenario import Level
+from parity.subjects.lens import Lens, both, lens_over
 
-FORMAT = 1
+FORMAT = 2
 PART = ".part"
 
 
@@ -33,21 +35,36 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     measured: str
 
 
-class Launched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Somebody else's server: its launcher's name, and the digest of that file."""
+class Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A subject as it was held: the digest of its file, and what of it was compared in which form.
+
+    `version` is what its process said of itself, null where there is none.
+    """
 
     name: str
     digest: str
+    doors: tuple[str, ...]
+    mirrors: str | None
+    profile: str
+    observes: dict[Level, list[str]]
+    suite: str
+    version: str | None = None
+
+
+def lens_between(subject: Held, against: Held | None, level: Level) -> Lens:
+    """What both sides of a run are seen through at `level`."""
+    lens = lens_over(subject.observes, subject.profile, level)
+    return lens if against is None else both(lens, lens_over(against.observes, against.profile, level))
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="header"):
-    """What a run was made of. `records` is the record set's digest, `commit` null outside a git checkout.
+    """What a run was made of. `records` is the digest of the subject's records, `commit` null outside a git checkout.
 
-    `server` was the subject of level serve in the place of the engine's own; null for none, and in a file that knows no such field.
+    `against` is the subject that was the reference in the place of the oracle, and `pin` null then.
     """
 
     format: int
-    pin: Pin
+    pin: Pin | None
     commit: str | None
     dirty: bool
     machine: str
@@ -55,15 +72,26 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     model_runner: str
     policies: dict[str, str]
     partial: bool
-    server: Launched | None = None
+    subject: Held
+    against: Held | None = None
+
+    def lens(self, level: Level) -> Lens:
+        """What both sides were seen through."""
+        return lens_between(self.subject, self.against, level)
+
+    @property
+    def is_of_engine(self) -> bool:
+        """Whether our own engine was held against the oracle."""
+        return self.against is None and "inprocess" in self.subject.doors
 
 
 class SideLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One side's plays, its observations as plain JSON."""
+    """One side's plays, its observations as plain JSON. Of a play that failed, the raw steps until then."""
 
     observations: list[Any]
     failure: str | None
     seconds: float
+    steps: list[Any] = []
 
 
 class ScenarioLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="scenario"):
@@ -78,11 +106,21 @@ class ScenarioLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_
     subject: SideLine
     findings: tuple[Decided, ...]
     ties: tuple[Tie, ...] = ()
+    unobserved: int = 0
+    is_ahead: bool = False
 
     @property
     def result(self) -> ScenarioResult:
         return ScenarioResult(
-            self.id, self.level, self.scenario_hash, self.verdict, self.findings, self.detail, self.ties
+            self.id,
+            self.level,
+            self.scenario_hash,
+            self.verdict,
+            self.findings,
+            self.detail,
+            self.ties,
+            self.unobserved,
+            self.is_ahead,
         )
 
 
@@ -95,7 +133,7 @@ class Seconds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="footer"):
-    """A run's end. `scenarios` is the number of scenario lines above it."""
+    """A run's end. `scenarios` is the number of scenario lines above it; `not_compared` has the others."""
 
     scenarios: int
     counts: dict[str, int]
@@ -103,6 +141,7 @@ class Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     verdict: Verdict
     exit_code: int
     seconds: Seconds
+    not_compared: tuple[NotCompared, ...] = ()
 
 
 _LINES: msgspec.json.Decoder[ScenarioLine | Footer] = msgspec.json.Decoder(ScenarioLine | Footer)
@@ -155,8 +194,10 @@ class Writer:
             self._file.close()
             raise
 
-    def scenario(self, result: ScenarioResult, oracle: Plays, subject: Plays) -> None:
-        """One decided scenario, on the disk before this returns."""
+    def scenario(
+        self, result: ScenarioResult, oracle: Plays, subject: Plays, lens: Lens | None = None
+    ) -> None:
+        """One decided scenario, on the disk before this returns; without what `lens` hides."""
         self._put(
             ScenarioLine(
                 id=result.id,
@@ -164,10 +205,12 @@ class Writer:
                 scenario_hash=result.scenario_hash,
                 verdict=result.verdict,
                 detail=result.detail,
-                oracle=_side(oracle),
-                subject=_side(subject),
+                oracle=_side(oracle, lens),
+                subject=_side(subject, lens),
                 findings=result.decided,
                 ties=result.ties,
+                unobserved=result.unobserved,
+                is_ahead=result.is_ahead,
             )
         )
         self._scenarios += 1
@@ -182,6 +225,7 @@ class Writer:
                 verdict=outcome.verdict,
                 exit_code=int(outcome.exit_code),
                 seconds=seconds,
+                not_compared=outcome.not_compared,
             )
         )
         try:
@@ -256,17 +300,23 @@ def read_run(path: Path) -> RunFile:
     return RunFile(header, tuple(scenarios), footer)
 
 
-def observations(line: ScenarioLine, side: Literal["oracle", "subject"]) -> tuple[Observation, ...]:
+def observations(
+    header: Header, line: ScenarioLine, side: Literal["oracle", "subject"]
+) -> tuple[Observation, ...]:
     """One side's typed observations. Raises RunFileError where the file holds something else."""
     plays = line.oracle if side == "oracle" else line.subject
     try:
-        return tuple(decode(line.level, raw) for raw in plays.observations)
+        lens = header.lens(msgspec.convert(line.level, Level))
+        return tuple(decode(line.level, lens.complete(raw)) for raw in plays.observations)
     except msgspec.ValidationError as error:
         raise RunFileError(f"{line.id}: the {side}'s observation is none: {error}") from None
 
 
-def _side(plays: Plays) -> SideLine:
-    return SideLine(list(plays.observations), plays.failure, plays.seconds)
+def _side(plays: Plays, lens: Lens | None) -> SideLine:
+    seen: list[Any] = list(plays.observations)
+    if lens is not None and lens.hidden:
+        seen = [lens.shown(plain(observation)) for observation in plays.observations]
+    return SideLine(seen, plays.failure, plays.seconds, list(plays.steps))
 
 
 def _header(path: Path, row: bytes) -> Header:

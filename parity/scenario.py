@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+FIRST_SUITE = "0.1"  # the version of the suite that a scenario came with, unless it says another
 MAX_BLOCKS = 2**21  # both sides hold an object a block: more is a hang, not a scenario
 NonNegative = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
@@ -250,7 +251,8 @@ class Case(msgspec.Struct, frozen=True):
     """A scenario with what only the harness needs: where it was written and what it is for.
 
     `outcomes` is the number of plays a side, for a side that is not deterministic; null means that
-    one observation is expected. `full` scenarios are left out of a check that is not a full one.
+    one observation is expected. `full` scenarios are left out of a check that is not a full one. `needs` are
+    the capabilities that the file asks for by name, `since` the version of the suite that it came with.
     """
 
     scenario: AnyScenario
@@ -261,6 +263,8 @@ class Case(msgspec.Struct, frozen=True):
     path: str  # relative to the project's root
     line: int
     full: bool = False
+    needs: tuple[str, ...] = ()
+    since: str = FIRST_SUITE
 
     @property
     def id(self) -> str:

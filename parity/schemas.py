@@ -15,6 +15,7 @@ import msgspec
 from parity.errors import UsageError
 from parity.form import ScenarioFile
 from parity.observation import PlanError, PlanOk, Schedule, Serve
+from parity.protocol import Failed, Greeted, PlanEnded, Run, ScheduleEnded, Stepped
 from parity.scenario import Scenario, ServeScenario
 from parity.serve_form import ServeFile
 
@@ -27,6 +28,11 @@ _TITLES = {
     "serve-scenario.json": "A scenario of level serve, explicit: a server's configuration and a script",
     "observation.json": "An observation: a plan that came out, a refusal, a schedule with its plan, or a served script",
     "scenario-file.json": "A scenario file as people write it (YAML)",
+    "protocol-hello.json": "The line that answers hello",
+    "protocol-run.json": "The line that asks for a scenario",
+    "protocol-step.json": "A step's line; fields that the subject's `observes` leaves out may be missing",
+    "protocol-end.json": "The line that ends an answer; fields that the subject's `observes` leaves out may be missing",
+    "protocol-error.json": "The line in the place of an answer that the adapter cannot give",
 }
 
 
@@ -37,6 +43,11 @@ def documents() -> dict[str, str]:
         "serve-scenario.json": _schema(ServeScenario),
         "observation.json": _schema(PlanOk, PlanError, Schedule, Serve),
         "scenario-file.json": _with_templates(_schema(ScenarioFile, ServeFile)),
+        "protocol-hello.json": _schema(Greeted),
+        "protocol-run.json": _schema(Run),
+        "protocol-step.json": _schema(Stepped),
+        "protocol-end.json": _schema(PlanEnded, ScheduleEnded),
+        "protocol-error.json": _schema(Failed),
     }
     return {name: _text(_TITLES[name], body) for name, body in bodies.items()}
 

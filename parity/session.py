@@ -15,20 +15,22 @@ from oracle.interpreter import set_model_runner
 from oracle.verify import Measured
 from parity import runlog
 from parity.ask import Ask, choose, is_deep_enough
-from parity.errors import InconclusiveError, Interrupted, ParityError
-from parity.finding import Judged, Outcome, Plays, ScenarioResult
+from parity.errors import InconclusiveError, Interrupted, ParityError, UsageError
+from parity.finding import Judged, NotCompared, Outcome, Plays, ScenarioResult
 from parity.interrupts import uninterrupted
 from parity.judge import judge
 from parity.oracle_side import find_pin, measure_oracle
 from parity.play import play_case
 from parity.records.match import Book
-from parity.records.parse import load_records, records_digest
 from parity.records.record import Diverging, Record
 from parity.report.progress import RunProgress
 from parity.runfile import describe_machine, describe_tree, point_latest, run_path
 from parity.scenario import Case, ServeScenario
 from parity.serve.side import Times, in_playing_order
 from parity.sides import Sides
+from parity.subjects.choice import sort_out
+from parity.subjects.held import HeldSubjects, held_by
+from parity.subjects.lens import Lens
 from parity.suite import load_suite
 from parity.verdicts import Context, Replay, conclude, decide_scenario
 
@@ -38,12 +40,14 @@ class Run(msgspec.Struct, frozen=True):
 
     `start_seconds` is what the oracle's imports took, `wall_seconds` the whole suite after them; the sides play at
     once, so the harness's own share in `seconds` is what the slower one leaves of each scenario, starts and ends of
-    its servers included. `servers` tells what each side's servers cost, and `logs` where they wrote; `server` is the
-    subject of level serve where it is not the engine's own.
+    its servers included. `servers` tells what each side's servers cost, and `logs` where they wrote. `pin` and
+    `measured` are null where the reference was another subject, `against`.
     """
 
-    pin: runlog.Pin
-    measured: Measured
+    pin: runlog.Pin | None
+    measured: Measured | None
+    subject: runlog.Held
+    against: runlog.Held | None
     model_runner: str
     partial: bool
     policies: dict[str, str]
@@ -52,7 +56,6 @@ class Run(msgspec.Struct, frozen=True):
     wall_seconds: float
     start_seconds: float
     servers: Mapping[str, Times]
-    server: runlog.Launched | None
     logs: Path | None
     path: Path
 
@@ -66,20 +69,22 @@ def run(ask: Ask, progress: RunProgress) -> Run:
     """
     pin = find_pin(ask.root, ask.pin)
     suite = load_suite(ask.root)
-    chosen = choose(ask, suite)
-    records = load_records(ask.root)
-    replays = list(_replays(ask, records, suite))
+    held = held_by(ask)
+    compared, others = sort_out(choose(ask, suite), held.all)
+    held.check(compared, others)
+    records = held.load_records(ask.root)
+    replays = list(_replays(ask, held, records, suite))
     path = run_path(ask.root, ask.out)
-    measured = measure_oracle(ask.root, pin)
-    claimed = runlog.Pin(name=pin.name, version=pin.version, measured=measured.version)
+    measured = None if held.against else measure_oracle(ask.root, pin)
+    claimed = None if measured is None else runlog.Pin(pin.name, pin.version, measured.version)
     with ExitStack() as stack:
-        sides = stack.enter_context(closing(Sides(ask, pin, measured, progress)))
-        sides.prepare([*((case, ask.policies) for case in chosen), *(replay.play for replay in replays)])
+        sides = stack.enter_context(closing(Sides(ask, pin, measured, progress, held)))
+        sides.prepare([*((case, ask.policies) for case in compared), *(replay.play for replay in replays)])
         header = _header(ask, claimed, sides)
         writer = stack.enter_context(runlog.Writer(path, header))
-        session = _Session(ask, records, suite, sides, writer)
+        session = _Session(ask, held, records, suite, sides, writer)
         with _telling_what_is_left(writer.unfinished):
-            outcome, seconds, wall = session.play(chosen, replays, progress)
+            outcome, seconds, wall = session.play(compared, others, replays, progress)
             if not outcome.scenarios:
                 raise InconclusiveError("nothing was examined")
             with uninterrupted():
@@ -89,6 +94,8 @@ def run(ask: Ask, progress: RunProgress) -> Run:
     return Run(
         pin=claimed,
         measured=measured,
+        subject=header.subject,
+        against=header.against,
         model_runner=header.model_runner,
         partial=ask.partial,
         policies=ask.policies,
@@ -97,19 +104,24 @@ def run(ask: Ask, progress: RunProgress) -> Run:
         wall_seconds=wall,
         start_seconds=sides.start_seconds,
         servers=sides.times,
-        server=sides.server,
         logs=sides.logs,
         path=path,
     )
 
 
-def play_one(ask: Ask, case: Case, progress: RunProgress) -> tuple[Plays, Plays]:
-    """Play one case on both sides and keep nothing: what `parity show` needs."""
+def play_one(ask: Ask, case: Case, progress: RunProgress) -> tuple[Plays, Plays, Lens]:
+    """Play one case on both sides and keep nothing: what `parity show` needs, and the lens that it is seen through."""
     pin = find_pin(ask.root, ask.pin)
-    measured = measure_oracle(ask.root, pin)
-    with closing(Sides(ask, pin, measured, progress)) as sides:
+    held = held_by(ask)
+    compared, others = sort_out([case], held.all)
+    if not compared:
+        raise UsageError(f"{case.id} is {others[0].why}: {', '.join(others[0].missing)}")
+    measured = None if held.against else measure_oracle(ask.root, pin)
+    with closing(Sides(ask, pin, measured, progress, held)) as sides:
         sides.prepare([(case, ask.policies)])
-        return play_case(case, *sides.pair(case, ask.policies), times=1)
+        left, right = play_case(case, *sides.pair(case, ask.policies), times=1)
+    lens = held.lens(case)
+    return lens.plays(left), lens.plays(right), lens
 
 
 @contextmanager
@@ -142,15 +154,18 @@ class _ToReplay(msgspec.Struct, frozen=True):
         return self.case, self.policies
 
 
-def _replays(ask: Ask, records: Sequence[Record], suite: Sequence[Case]) -> Iterator[_ToReplay]:
-    """What a whole run at the pin's choices replays.
+def _replays(
+    ask: Ask, held: HeldSubjects, records: Sequence[Record], suite: Sequence[Case]
+) -> Iterator[_ToReplay]:
+    """What a whole run at the pin's choices replays; only the engine has other choices.
 
     A policy that the engine does not have makes its record an ORPHAN, and cannot be replayed.
     """
-    if ask.chosen or ask.policies:
+    if ask.chosen or ask.policies or not held.subject.subject.door.inprocess:
         return
     known = {(row.name, value) for row in TABLE for value in row.values}
-    cases = {case.id: case for case in suite if is_deep_enough(ask, case)}
+    compared, _ = sort_out([case for case in suite if is_deep_enough(ask, case)], held.all)
+    cases = {case.id: case for case in compared}
     for record in records:
         if record.covers and record.policy is not None and record.policy in known:
             for entry in record.front.diverging:
@@ -158,7 +173,7 @@ def _replays(ask: Ask, records: Sequence[Record], suite: Sequence[Case]) -> Iter
                     yield _ToReplay(record, entry, cases[entry.scenario], dict([record.policy]))
 
 
-def _header(ask: Ask, pin: runlog.Pin, sides: Sides) -> runlog.Header:
+def _header(ask: Ask, pin: runlog.Pin | None, sides: Sides) -> runlog.Header:
     commit, dirty = describe_tree(ask.root)
     return runlog.Header(
         format=runlog.FORMAT,
@@ -166,11 +181,12 @@ def _header(ask: Ask, pin: runlog.Pin, sides: Sides) -> runlog.Header:
         commit=commit,
         dirty=dirty,
         machine=describe_machine(),
-        records=records_digest(ask.root),
+        records=sides.held.records_digest(ask.root),
         model_runner=str(sides.hello.get("model_runner") or set_model_runner()),
         policies=ask.policies,
         partial=ask.partial,
-        server=sides.server,
+        subject=sides.held.line(sides.subject_version),
+        against=sides.held.line_against(),
     )
 
 
@@ -180,12 +196,14 @@ class _Session:
     def __init__(
         self,
         ask: Ask,
+        held: HeldSubjects,
         records: Sequence[Record],
         suite: Sequence[Case],
         sides: Sides,
         writer: runlog.Writer,
     ) -> None:
         self._ask = ask
+        self._held = held
         self._records = records
         self._suite = {case.id: case for case in suite}
         self._sides = sides
@@ -194,7 +212,11 @@ class _Session:
         self._busy = 0.0  # the slower side's time, scenario by scenario
 
     def play(
-        self, chosen: Sequence[Case], replays: Sequence[_ToReplay], progress: RunProgress
+        self,
+        chosen: Sequence[Case],
+        others: Sequence[NotCompared],
+        replays: Sequence[_ToReplay],
+        progress: RunProgress,
     ) -> tuple[Outcome, runlog.Seconds, float]:
         """The outcome, each side's seconds, and those of the whole."""
         began = time.perf_counter()
@@ -204,8 +226,13 @@ class _Session:
         with progress.playing(len(chosen), len(replays)):
             for case in _playing_order(chosen):
                 judged, left, right = self._judge(case, self._ask.policies, book)
-                result = decide_scenario(judged, book, context)
-                self._writer.scenario(result, left, right)
+                lens = self._held.lens(case)
+                result = msgspec.structs.replace(
+                    decide_scenario(judged, book, context),
+                    unobserved=sum(map(lens.unobserved, left.observations[:1])),
+                    is_ahead=self._held.is_ahead(case),
+                )
+                self._writer.scenario(result, left, right, lens)
                 results.append(result)
                 progress.played(result)
             replayed = []
@@ -217,7 +244,7 @@ class _Session:
             if lost is not None:
                 raise InconclusiveError(lost)
         results.sort(key=lambda result: result.id)
-        outcome = conclude(results, book, context, replayed)
+        outcome = conclude(results, book, context, replayed, others)
         wall = time.perf_counter() - began
         own = max(0.0, wall - self._busy)
         return outcome, runlog.Seconds(harness=own, **self._seconds), wall
@@ -245,7 +272,11 @@ class _Session:
         )
         self._busy += max(spent)
         known = book.known_outcomes(case.id)
-        return judge(case, left, right, mirrors=not policies, known=known), left, right
+        lens = self._held.lens(case)
+        left, right = lens.plays(left), lens.plays(right)
+        seen = msgspec.structs.replace(case, waive=[*case.waive, *lens.waivers()])
+        mirrors = self._held.promises_parity and not policies
+        return judge(seen, left, right, mirrors=mirrors, known=known), left, right
 
     def _around(self) -> tuple[float, float]:
         """What starts and ends of servers took so far, the oracle's and the subject's."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,11 @@ from parity.loader import load_file
 from parity.scenario import Case
 
 FOLDER = "parity/scenarios"
+VERSION = (
+    "0.1"  # of the suite: what a subject's `suite` is held against; scenarios that are added say `since`
+)
+
+VERSION_SYNTAX = re.compile(r"\d+\.\d+")
 
 
 def load_suite(root: Path) -> list[Case]:
@@ -24,6 +30,16 @@ def load_suite(root: Path) -> list[Case]:
         if before.id == case.id:
             raise ScenarioError(case.path, f"the id {case.id!r} is also in {before.path}")
     return cases
+
+
+def is_newer(case: Case, suite: str) -> bool:
+    """Whether a case came after that version of the suite."""
+    return version_of(case.since) > version_of(suite)
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """A version of the suite as numbers, which have the order that texts have not."""
+    return tuple(int(part) for part in text.split("."))
 
 
 def scenario_files(root: Path) -> list[Path]:

@@ -15,7 +15,17 @@ import msgspec
 from parity import numerics
 from parity.diff import first_difference, split
 from parity.errors import ExitCode
-from parity.finding import Decided, Finding, Judged, Outcome, RecordVerdict, ScenarioResult, Verdict, worst
+from parity.finding import (
+    Decided,
+    Finding,
+    Judged,
+    NotCompared,
+    Outcome,
+    RecordVerdict,
+    ScenarioResult,
+    Verdict,
+    worst,
+)
 from parity.records.match import Book, Claim, entry_claim
 from parity.records.record import Diverging, Record
 
@@ -77,12 +87,17 @@ def decide_scenario(judged: Judged, book: Book, context: Context) -> ScenarioRes
 
 
 def conclude(
-    results: Sequence[ScenarioResult], book: Book, context: Context, replays: Sequence[Replay] = ()
+    results: Sequence[ScenarioResult],
+    book: Book,
+    context: Context,
+    replays: Sequence[Replay] = (),
+    not_compared: Sequence[NotCompared] = (),
 ) -> Outcome:
     """The verdicts on records as such, the counts, the run's verdict and its exit code."""
     verdicts = _judge_records(results, book, context, replays)
     counts: dict[str, int] = {}
-    every = [result.verdict for result in results] + [verdict.verdict for verdict in verdicts]
+    judged = [result for result in results if not result.is_ahead]
+    every = [result.verdict for result in judged] + [verdict.verdict for verdict in verdicts]
     for verdict in Verdict:
         if verdict in every:
             counts[verdict.value] = every.count(verdict)
@@ -91,7 +106,8 @@ def conclude(
         records=verdicts,
         counts=counts,
         verdict=worst(every),
-        exit_code=_exit_code(results, every),
+        exit_code=_exit_code(judged, every),
+        not_compared=tuple(not_compared),
     )
 
 
@@ -259,7 +275,7 @@ def _judge_records(
         item.record
         for result in results
         for item in result.decided
-        if item.verdict in (Verdict.EXPIRED, Verdict.STALE)
+        if item.verdict in (Verdict.EXPIRED, Verdict.STALE) and not result.is_ahead
     }
     verdicts = []
     for record in book.records:

@@ -16,25 +16,30 @@ from oracle.driver.kinds import warning_kind
 
 
 class Warnings(logging.Handler):
-    """Collects warnings and errors of upstream's loggers, instead of the handlers that print them."""
+    """Collects warnings and errors of upstream's loggers, instead of the handlers that print them.
 
-    def __init__(self) -> None:
+    `replaced`: a class was asked for in the place of upstream's scheduler.
+    """
+
+    def __init__(self, *, replaced: bool = False) -> None:
         super().__init__(logging.WARNING)
+        self._replaced = replaced
         self._messages: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         self._messages.add(record.getMessage())
 
     def kinds(self) -> list[str]:
-        """Sorted and without repetition; those about the machine are dropped."""
-        return sorted({kind for kind in map(warning_kind, self._messages) if kind is not None})
+        """Sorted and without repetition; those that are no observation are dropped."""
+        kinds = {warning_kind(message, replaced=self._replaced) for message in self._messages}
+        return sorted(kind for kind in kinds if kind is not None)
 
 
 @contextmanager
-def captured_warnings() -> Iterator[Warnings]:
+def captured_warnings(*, replaced: bool = False) -> Iterator[Warnings]:
     root = logging.getLogger("vllm")
     handlers = root.handlers
-    capture = Warnings()
+    capture = Warnings(replaced=replaced)
     upstream_logger._print_warning_once.cache_clear()
     root.handlers = [capture]
     try:

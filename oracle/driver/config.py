@@ -20,6 +20,8 @@ from vllm.v1.core.sched.scheduler import Scheduler
 
 from oracle.driver.door import Door, OpenDoor
 from oracle.driver.errors import DriverError, upstream_code
+from oracle.driver.replacement import load, qualified_name
+from oracle.driver.state import check_readable
 from oracle.driver.wire import Config
 
 AUTO = -1  # upstream's spelling of an auto-fitted max_model_len
@@ -33,22 +35,27 @@ class Started:
     door: Door
 
 
-def start(config: Config, model_folder: Path, open_door: OpenDoor) -> Started:
+def start(
+    config: Config, model_folder: Path, open_door: OpenDoor, scheduler_cls: str | None = None
+) -> Started:
     """Starts upstream up to the scheduler, through the door that `open_door` opens.
 
-    Raises UpstreamRaised where upstream refuses, DriverError where a setting did not stand.
+    Raises UpstreamRaised where upstream refuses, DriverError where a setting did not stand, or the class
+    `scheduler_cls` cannot be had or read.
     """
     with upstream_code():
-        vllm_config = build_config(config, model_folder)
-    _verify(_settings(vllm_config, config))
+        vllm_config = build_config(config, model_folder, scheduler_cls)
+    _verify(_settings(vllm_config, config, scheduler_cls))
+    class_ = Scheduler if scheduler_cls is None else load(vllm_config.scheduler_config)
     with upstream_code():
         door = open_door(vllm_config, config.kv_cache_memory_bytes)
-    _verify(_settings(vllm_config, config, fitted=True))
-    _verify(_scheduler_settings(door.scheduler, config))
+    check_readable(door.scheduler)
+    _verify(_settings(vllm_config, config, scheduler_cls, fitted=True))
+    _verify(_scheduler_settings(door.scheduler, config, class_))
     return Started(vllm_config, door)
 
 
-def build_config(config: Config, model_folder: Path) -> VllmConfig:
+def build_config(config: Config, model_folder: Path, scheduler_cls: str | None) -> VllmConfig:
     """Upstream's config objects, in the order in which its own start-up makes and checks them."""
     length = AUTO if config.max_model_len == "auto" else config.max_model_len
     model_config = copy.deepcopy(_model_config(str(model_folder), config.dtype, length))
@@ -68,6 +75,7 @@ def build_config(config: Config, model_folder: Path) -> VllmConfig:
         watermark=config.watermark,
         policy=config.scheduling_policy,
         async_scheduling=False,
+        scheduler_cls=scheduler_cls,
     )
     return VllmConfig(model_config=model_config, cache_config=cache_config, scheduler_config=scheduler_config)
 
@@ -87,7 +95,9 @@ def _model_config(folder: str, dtype: str, max_model_len: int) -> ModelConfig:
 Setting = tuple[str, Any, Any]  # (name, as asked, as it stands)
 
 
-def _settings(vllm_config: VllmConfig, config: Config, fitted: bool = False) -> Iterator[Setting]:
+def _settings(
+    vllm_config: VllmConfig, config: Config, scheduler_cls: str | None, fitted: bool = False
+) -> Iterator[Setting]:
     model, parallel = vllm_config.model_config, vllm_config.parallel_config
     cache, scheduler = vllm_config.cache_config, vllm_config.scheduler_config
     auto = config.max_model_len == "auto"
@@ -116,13 +126,14 @@ def _settings(vllm_config: VllmConfig, config: Config, fitted: bool = False) -> 
     yield "watermark", config.watermark, scheduler.watermark
     yield "scheduling_policy", config.scheduling_policy, scheduler.policy
     yield "async_scheduling", False, scheduler.async_scheduling
+    yield "scheduler_cls", scheduler_cls, scheduler.scheduler_cls
     yield "use_v2_model_runner", False, vllm_config.use_v2_model_runner
 
 
-def _scheduler_settings(scheduler: Scheduler, config: Config) -> Iterator[Setting]:
+def _scheduler_settings(scheduler: Scheduler, config: Config, class_: type) -> Iterator[Setting]:
     manager = scheduler.kv_cache_manager
     groups = scheduler.kv_cache_config.kv_cache_groups
-    yield "scheduler class", Scheduler, type(scheduler)
+    yield "scheduler class", qualified_name(class_), qualified_name(type(scheduler))
     yield "KV cache groups", ["FullAttentionSpec"], [type(g.kv_cache_spec).__name__ for g in groups]
     yield "max_num_seqs (scheduler)", config.max_num_seqs, scheduler.max_num_running_reqs
     yield "token budget (scheduler)", config.max_num_batched_tokens, scheduler.max_num_scheduled_tokens

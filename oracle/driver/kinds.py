@@ -40,6 +40,11 @@ ABOUT_THE_MACHINE: tuple[re.Pattern[str], ...] = (
     re.compile(r"Reset SSM cache type to float32 for AMX"),
 )
 
+# A fact of how upstream was started, where a class was asked for in the place of its scheduler.
+ABOUT_A_REPLACEMENT = re.compile(
+    r"^Using custom scheduler class .+\. This scheduler interface is not public and compatibility may not be"
+)
+
 _ESTIMATE = re.compile(r"the estimated maximum model length is (\d+)")
 
 
@@ -59,12 +64,16 @@ def estimated_max_model_len(error: Exception) -> int | None:
     return None if found is None else int(found.group(1))
 
 
-def warning_kind(message: str) -> str | None:
-    """The kind of a warning, None for one about the machine, or `unrecognised: first line`."""
+def warning_kind(message: str, *, replaced: bool = False) -> str | None:
+    """The kind of a warning, None for one that is no observation, or `unrecognised: first line`.
+
+    `replaced`: a class was asked for in the place of upstream's scheduler, of which upstream warns.
+    """
     for kind, pattern in WARNINGS:
         if pattern.search(message):
             return kind
-    if any(pattern.search(message) for pattern in ABOUT_THE_MACHINE):
+    dropped = (*ABOUT_THE_MACHINE, ABOUT_A_REPLACEMENT) if replaced else ABOUT_THE_MACHINE
+    if any(pattern.search(message) for pattern in dropped):
         return None
     return f"unrecognised: {_first_line(message)}"
 

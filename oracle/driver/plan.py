@@ -15,21 +15,27 @@ from oracle.driver.wire import Config, Plan, PlanError, PlanOk
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan, and the upstream that was started for it; None where upstream refused."""
+    """The plan, and the upstream that was started for it; where upstream refused, None and what it raised."""
 
     plan: Plan
     started: Started | None
+    refusal: Exception | None = None
 
 
-def make_plan(config: Config, model_folder: Path, open_door: OpenDoor) -> Planned:
-    """Starts upstream and reads its plan. What upstream refuses is a PlanError; raises DriverError."""
-    with captured_warnings() as warnings:
+def make_plan(
+    config: Config, model_folder: Path, open_door: OpenDoor, scheduler_cls: str | None = None
+) -> Planned:
+    """Starts upstream and reads its plan. What upstream refuses is a PlanError; raises DriverError.
+
+    `scheduler_cls` is a class in the place of upstream's scheduler.
+    """
+    with captured_warnings(replaced=scheduler_cls is not None) as warnings:
         try:
-            started = start(config, model_folder, open_door)
+            started = start(config, model_folder, open_door, scheduler_cls)
         except UpstreamRaised as raised:
             kind = error_kind(raised.cause)
             error = PlanError(warnings.kinds(), kind, estimated_max_model_len(raised.cause))
-            return Planned(error, None)
+            return Planned(error, None, raised.cause)
     return Planned(_read(started, warnings.kinds()), started)
 
 

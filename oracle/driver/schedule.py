@@ -210,10 +210,12 @@ class Player:
         return finished
 
     def _forced_tokens(self, request_id: str) -> list[int]:
-        request = self._live[request_id]
+        request, forced = self._live[request_id], self._requests[request_id].output
         if request.is_prefill_chunk:
             return []
-        return [self._requests[request_id].output[request.num_output_tokens]]
+        if request.num_output_tokens >= len(forced):
+            raise DriverError(f"{request_id} was scheduled after the last of its {len(forced)} forced tokens")
+        return [forced[request.num_output_tokens]]
 
     def _watch_preemptions(self) -> None:
         """Notes each preemption of this scheduler as it happens; upstream reports them as a set."""
@@ -233,7 +235,9 @@ class Player:
             if before.get(request_id) == RequestStatus.RUNNING and status == RequestStatus.PREEMPTED
         }
         if set(noted) != shown or len(noted) != len(shown):
-            raise DriverError(f"preemptions noted {noted} but states show {sorted(shown)}")
+            raise DriverError(
+                f"preemptions noted {noted} in calls of _preempt_request, but states show {sorted(shown)}"
+            )
 
 
 def _sampling_params(wanted: wire.Request) -> SamplingParams:

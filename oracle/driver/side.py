@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Literal
 from oracle.driver.environment import SOURCE_VARIABLE
 from oracle.driver.errors import DriverError
 from oracle.driver.model import ModelFolders
-from oracle.driver.wire import Config, End, Hello, Model, Plan, Scenario, ScheduleEnd
+from oracle.driver.wire import Config, End, Hello, Level, Model, Plan, Scenario, ScheduleEnd
 
 if TYPE_CHECKING:
     from oracle.driver.door import OpenDoor
+    from oracle.driver.plan import Planned
     from oracle.driver.protocol import Emit
 
 DoorName = Literal["scheduler", "core"]
-LEVELS = ["plan", "schedule"]
+LEVELS: list[Level] = ["plan", "schedule"]
 SOURCES = ("wheel", "checkout")
 WARM_UP = Config(
     model=Model("warm-up", num_layers=1, num_kv_heads=1, head_size=8, max_position=64, vocab_size=64),
@@ -44,10 +45,13 @@ WARM_UP = Config(
 class Upstream:
     """A Side (oracle/driver/protocol.py)."""
 
-    def __init__(self, door: DoorName = "scheduler", *, debug: bool = False) -> None:
+    def __init__(
+        self, door: DoorName = "scheduler", *, debug: bool = False, scheduler_cls: str | None = None
+    ) -> None:
         self._folders = ModelFolders()
         self._door = door
         self._debug = debug
+        self._scheduler_cls = scheduler_cls
 
     def hello(self) -> Hello:
         """Who answers. Pays for the import and for the first start-up, so that scenarios do not."""
@@ -56,15 +60,17 @@ class Upstream:
         import torch
         import vllm
 
-        from oracle.driver.plan import make_plan
+        from oracle.driver.replacement import blamed, told
 
-        planned = make_plan(WARM_UP, self._folders.folder(WARM_UP.model, WARM_UP.dtype), self._opener())
-        if planned.started is None:
-            raise DriverError(f"upstream does not start: {planned.plan}")
-        planned.started.door.close()
+        with blamed(self._scheduler_cls):
+            planned = self._planned(WARM_UP)
+            if planned.refusal is not None:
+                raise DriverError(f"upstream does not start: {told(planned.refusal)}")
+            assert planned.started is not None, "neither started nor refused"
+            planned.started.door.close()
         runner = "v2" if planned.started.vllm_config.use_v2_model_runner else "v1"
         return Hello(
-            name="vllm",
+            name=self._scheduler_cls or "vllm",
             version=str(vllm.__version__),
             levels=LEVELS,
             model_runner=runner,
@@ -75,11 +81,15 @@ class Upstream:
 
     def run(self, scenario: Scenario, emit: Emit) -> Plan | ScheduleEnd:
         """Plays `scenario`; see docs/protocol.md. Raises DriverError."""
-        from oracle.driver.plan import make_plan
+        from oracle.driver.replacement import blamed
+
+        with blamed(self._scheduler_cls):
+            return self._played(scenario, emit)
+
+    def _played(self, scenario: Scenario, emit: Emit) -> Plan | ScheduleEnd:
         from oracle.driver.schedule import play
 
-        config = scenario.config
-        planned = make_plan(config, self._folders.folder(config.model, config.dtype), self._opener())
+        planned = self._planned(scenario.config)
         timeline = scenario.timeline
         if planned.started is None:
             if timeline is None:
@@ -93,6 +103,12 @@ class Upstream:
             return ScheduleEnd(planned.plan, play(door, timeline, emit, debug=self._debug))
         finally:
             door.close()
+
+    def _planned(self, config: Config) -> Planned:
+        from oracle.driver.plan import make_plan
+
+        folder = self._folders.folder(config.model, config.dtype)
+        return make_plan(config, folder, self._opener(), self._scheduler_cls)
 
     def _opener(self) -> OpenDoor:
         """Upstream keeps statistics by default; the scheduler's door goes without where nobody reads them."""

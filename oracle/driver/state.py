@@ -10,6 +10,35 @@ from vllm.v1.request import Request, RequestStatus
 from oracle.driver.ending import renamed_blocks
 from oracle.driver.errors import DriverError
 
+# All that the driver calls, reads or watches of a scheduler, whatever its class (docs/protocol.md).
+READ = (
+    *("add_request", "finish_requests", "reset_prefix_cache", "schedule", "update_from_output"),
+    *("_preempt_request", "requests", "running", "waiting", "skipped_waiting"),
+    *("kv_cache_config.kv_cache_groups", "kv_cache_config.kv_cache_tensors", "kv_cache_config.num_blocks"),
+    *("kv_cache_manager.get_block_ids", "kv_cache_manager.enable_caching"),
+    *("kv_cache_manager.block_pool.blocks", "kv_cache_manager.block_pool.get_num_free_blocks"),
+    "kv_cache_manager.block_pool.free_block_queue.get_all_free_blocks",
+    *("max_num_running_reqs", "max_num_scheduled_tokens", "policy.value", "block_size"),
+)
+
+
+def check_readable(scheduler: object) -> None:
+    """Raises DriverError that names what of READ a scheduler does not have."""
+    lacking = dict.fromkeys(gone for path in READ if (gone := _gone(scheduler, path)) is not None)
+    if lacking:
+        raise DriverError(f"the scheduler has no {', '.join(lacking)}, which the driver needs")
+
+
+def _gone(scheduler: object, path: str) -> str | None:
+    """The first part of `path` that is not there, from the scheduler on; None where all of it is."""
+    found, so_far = scheduler, []
+    for name in path.split("."):
+        so_far.append(name)
+        if not hasattr(found, name):
+            return ".".join(so_far)
+        found = getattr(found, name)
+    return None
+
 
 def running(scheduler: Scheduler) -> list[Request]:
     return list(scheduler.running)

@@ -145,13 +145,17 @@ class ScheduleEnd(msgspec.Struct, frozen=True):
 
 
 class Hello(msgspec.Struct, frozen=True):
+    """Who answers: upstream, or the class in the place of its scheduler. Either can all, and shows all (`observes`)."""
+
     name: str
-    version: str
-    levels: list[str]
+    version: str  # upstream's
+    levels: list[Level]
     model_runner: str  # "v1" or "v2": which of upstream's model runners the scheduler served
     python: str
     torch: str
     source: str  # "wheel" or "checkout"
+    capabilities: Literal["all"] = "all"
+    observes: dict[Level, list[str]] = {}
 
 
 def read_scenario(raw: Any) -> Scenario:

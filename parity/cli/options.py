@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,14 @@ def seconds(text: str) -> float:
     if not 0.0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"takes a number of seconds above 0, not {text!r}")
     return value
+
+
+def day(text: str) -> datetime.date:
+    """A day as YYYY-MM-DD, for argparse."""
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"takes a day as YYYY-MM-DD, not {text!r}") from None
 
 
 def some_path(text: str) -> Path:

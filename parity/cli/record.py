@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parity.cli.deciding import register_deciding
 from parity.cli.options import Commands, add_json, verb
+from parity.cli.recording import add_subject, flag, path_of, read_source, say, subject_of, upstream_of
 from parity.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from parity.records.draft import Measured
+    from parity.runlog import RunFile
 
 OWNER = "@maintainers"
 
@@ -29,6 +30,7 @@ def register(commands: Commands) -> None:
         dest="action", metavar="ACTION", required=True, parser_class=type(parser), title="actions"
     )
     _register_writing(actions)
+    register_deciding(actions)
     _register_accepting(actions)
     _register_reading(actions)
 
@@ -44,6 +46,7 @@ def _register_writing(actions: Commands) -> None:
     _add_from(new, required=True)
     new.add_argument("--slug", default=None, help="the file's name (default: the scenario's)")
     new.add_argument("--by", default=OWNER, metavar="@WHO", help=f"who proposes it (default: {OWNER})")
+    add_subject(new)
     _add_upstream(new)
     refresh = verb(
         actions,
@@ -54,6 +57,7 @@ def _register_writing(actions: Commands) -> None:
     )
     refresh.add_argument("id", metavar="ID", help="the record, as <area>/<slug>")
     _add_from(refresh, required=False)
+    add_subject(refresh)
     _add_upstream(refresh)
 
 
@@ -70,17 +74,21 @@ def _register_accepting(actions: Commands) -> None:
     accept.add_argument(
         "--solo", action="store_true", help="the one who proposed it decides; reports show that"
     )
+    add_subject(accept)
     _add_upstream(accept)
 
 
 def _register_reading(actions: Commands) -> None:
     lint = verb(actions, "lint", "check every record against every rule", "parity record lint", _lint)
+    add_subject(lint)
     _add_upstream(lint)
     add_json(lint)
     list_ = verb(actions, "list", "list the records", "parity record list --json", _list)
+    add_subject(list_)
     add_json(list_)
     show = verb(actions, "show", "print one record", "parity record show auto-fit/null-block-counted", _show)
     show.add_argument("id", metavar="ID", help="the record, as <area>/<slug>")
+    add_subject(show)
     add_json(show)
 
 
@@ -90,46 +98,46 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _new(args: argparse.Namespace) -> int:
-    from parity.records.draft import draft
+    from parity.records.draft import draft, usual_anchors
     from parity.records.layout import create, draft_text
-    from parity.records.parse import FOLDER
     from parity.records.rules_front import SLUG
     from parity.root import project_root
+    from parity.runfile import shown
 
     root = project_root()
     if args.slug is not None and not SLUG.fullmatch(args.slug):
         raise UsageError(f"--slug {args.slug!r} is not lower-case words joined by dashes")
-    measured = _measured(args)
-    front = draft(measured, by=args.by, today=_today(), root=root, upstream=_upstream(args, root))
+    read, scenario = read_source(args)
+    loaded = subject_of(args, root, read)
+    measured = _measured(args, read, scenario)
+    anchors = usual_anchors(measured, root, upstream_of(args, root))
+    front = draft(measured, by=args.by, today=_today(), anchors=anchors)
     area, _, slug = measured.line.id.partition("/")
-    path = root / FOLDER / area / f"{args.slug or slug.replace('/', '-')}.md"
+    path = loaded.records / area / f"{args.slug or slug.replace('/', '-')}.md"
     create(path, draft_text(front))
-    print(path.relative_to(root).as_posix())
-    _say("write its prose, then `parity record lint`; it covers nothing until it is accepted")
+    print(shown(root, path).as_posix())
+    say(f"write its prose, then `parity record lint{flag(args)}`; it covers nothing until it is accepted")
     return ExitCode.OK
 
 
 def _refresh(args: argparse.Namespace) -> int:
-    from parity.records.layout import companion_text, replace
+    from parity.records.layout import replace
     from parity.records.parse import read_raw, to_record
-    from parity.records.refresh import reread, rewritten, take_up
+    from parity.records.refresh import reread, take_up, write_anew
     from parity.root import project_root
 
     root = project_root()
-    path = _path_of(root, args.id)
+    source = None if args.source is None else read_source(args)
+    path = path_of(root, subject_of(args, root, source and source[0]), args.id)
     raw = read_raw(root, path)
     record = to_record(raw)
-    if args.source is None:
-        replace(path, reread(raw, record, root, _upstream(args, root)))
+    if source is None:
+        replace(path, reread(raw, record, root, upstream_of(args, root)))
     else:
-        front = take_up(record, _measured(args))
-        text, beside = rewritten(raw, front), companion_text(record.id, front)
-        if beside is not None:
-            replace(root / raw.companion_path, beside)
-        elif raw.companion is not None:
-            (root / raw.companion_path).unlink()
-        replace(path, text)
-        _say(f"it is proposed again: `parity record accept {record.id} --by @…` once it is reviewed")
+        write_anew(root, raw, take_up(record, _measured(args, *source)))
+        say(
+            f"it is proposed again: `parity record accept {record.id}{flag(args)} --by @…` once it is reviewed"
+        )
     print(raw.path)
     return ExitCode.OK
 
@@ -140,13 +148,15 @@ def _accept(args: argparse.Namespace) -> int:
     from parity.records.parse import read_raw
     from parity.records.review import accepted
     from parity.root import project_root
+    from parity.runfile import shown
 
     root = project_root()
-    path = _path_of(root, args.id)
-    ground = ground_of(root, _upstream(args, root))
+    loaded = subject_of(args, root)
+    path = path_of(root, loaded, args.id)
+    ground = ground_of(root, upstream_of(args, root), loaded.records, loaded.subject.profile)
     text = accepted(read_raw(root, path), ground, by=args.by, today=_today(), solo=args.solo)
     replace(path, text)
-    print(path.relative_to(root).as_posix())
+    print(shown(root, path).as_posix())
     return ExitCode.OK
 
 
@@ -158,19 +168,20 @@ def _lint(args: argparse.Namespace) -> int:
     from parity.root import project_root
 
     root = project_root()
-    upstream = _upstream(args, root)
-    problems = lint_records(ground_of(root, upstream))
-    number = len(record_paths(root))
+    upstream = upstream_of(args, root)
+    loaded = subject_of(args, root)
+    problems = lint_records(ground_of(root, upstream, loaded.records, loaded.subject.profile))
+    number = len(record_paths(root, loaded.records))
     if args.json:
         print(msgspec.json.encode({"records": number, "problems": problems}).decode())
     else:
         for problem in problems:
             print(problem)
     if upstream is None:
-        _say(
+        say(
             "upstream's source is not at hand: anchors in vllm/ were not checked (--upstream DIR, or make setup)"
         )
-    _say(f"{number} records, {len(problems)} problems")
+    say(f"{number} records, {len(problems)} problems")
     return ExitCode.USAGE if problems else ExitCode.OK
 
 
@@ -181,7 +192,8 @@ def _list(args: argparse.Namespace) -> int:
     from parity.records.parse import load_records
     from parity.root import project_root
 
-    records = load_records(project_root())
+    root = project_root()
+    records = load_records(root, subject_of(args, root).records)
     if args.json:
         print(msgspec.json.encode({"records": [summary(record) for record in records]}).decode())
         return ExitCode.OK
@@ -191,7 +203,7 @@ def _list(args: argparse.Namespace) -> int:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         print("  ".join([*cells, row[5]]))
     if not table:
-        _say("there are no records")
+        say("there are no records")
     return ExitCode.OK
 
 
@@ -203,7 +215,7 @@ def _show(args: argparse.Namespace) -> int:
     from parity.root import project_root
 
     root = project_root()
-    record = find(load_records(root), args.id)
+    record = find(load_records(root, subject_of(args, root).records), args.id)
     if args.json:
         print(msgspec.json.encode(whole(record)).decode())
     else:
@@ -211,57 +223,11 @@ def _show(args: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _measured(args: argparse.Namespace) -> Measured:
-    """The finding that `--from RUNFILE#SCENARIO` and `--finding` name."""
+def _measured(args: argparse.Namespace, read: RunFile, scenario: str) -> Measured:
+    """The finding of a run's scenario that `--finding` picks."""
     from parity.records.draft import choose
-    from parity.runlog import read_run
 
-    run, mark, scenario = args.source.rpartition("#")
-    if not (mark and run and scenario):
-        raise UsageError(f"--from {args.source!r} is not RUNFILE#SCENARIO")
-    read = read_run(Path(run))
-    if read.header.server is not None:
-        raise UsageError(
-            f"{run} held the server {read.header.server.name} against upstream; records are about the engine",
-            hint="run the scenario again without --server",
-        )
     return choose(read.header, read.scenario(scenario), args.finding)
-
-
-def _path_of(root: Path, name: str) -> Path:
-    from parity.records.listing import find
-    from parity.records.parse import FOLDER, load_records
-
-    path = root / FOLDER / f"{name}.md"
-    if path.is_file() and path.resolve().is_relative_to((root / FOLDER).resolve()):
-        return path
-    return root / find(load_records(root), name).path
-
-
-def _upstream(args: argparse.Namespace, root: Path) -> Path | None:
-    """The folder that holds upstream's `vllm/`: the one given, or the default pin's; null where neither is there."""
-    if args.upstream is None:
-        return _installed(root)
-    folder = Path(args.upstream)
-    if not (folder / "vllm").is_dir():
-        raise UsageError(f"--upstream {folder}: there is no folder vllm in it")
-    return folder
-
-
-def _installed(root: Path) -> Path | None:
-    from oracle.errors import OracleFault
-    from oracle.interpreter import given_python, has_overlay, oracle_folder, overlay_folder
-    from oracle.pins import load_pin
-
-    given = given_python()
-    try:
-        pin = load_pin(root)
-        places = [overlay_folder(root, pin)] if has_overlay(root, pin) else []
-        environment = oracle_folder(root, pin) if given is None else given.parent.parent
-    except OracleFault:
-        return None
-    places += sorted(environment.glob("lib/python3*/site-packages"))
-    return next((place for place in places if (place / "vllm").is_dir()), None)
 
 
 def _add_from(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -293,7 +259,3 @@ def _add_upstream(parser: argparse.ArgumentParser) -> None:
 
 def _today() -> datetime.date:
     return datetime.datetime.now(tz=datetime.UTC).date()
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)

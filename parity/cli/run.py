@@ -11,7 +11,7 @@ def register(commands: Commands) -> None:
     parser = verb(
         commands,
         "run",
-        "Play scenarios on the oracle and on the engine, and decide what is found",
+        "Play scenarios on the oracle and on a subject, and decide what is found",
         "parity run preemption/sole-request-outgrows-pool --json",
         execute,
     )
@@ -32,20 +32,25 @@ def register(commands: Commands) -> None:
         help="plays a side of scenarios that say `outcomes` (default: what they say)",
     )
     parser.add_argument("--full", action="store_true", help="also the scenarios that only a full check plays")
-    add_server(parser)
+    add_subject(parser)
     add_out(parser)
     add_policy(parser)
     add_pin(parser)
     add_json(parser)
 
 
-def add_server(parser: argparse.ArgumentParser) -> None:
+def add_subject(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--server",
-        type=some_path,
+        "--subject",
         default=None,
-        metavar="FILE",
-        help="a launcher of the server that is held against upstream at level serve (default: nullblock's)",
+        metavar="NAME|FILE",
+        help="who is held against upstream: a file of subjects/ by name, or any subject's TOML file (default: engine)",
+    )
+    parser.add_argument(
+        "--against",
+        default=None,
+        metavar="NAME|FILE",
+        help="hold it against this subject in the place of upstream; no record is consulted then",
     )
 
 
@@ -74,7 +79,8 @@ def execute(args: argparse.Namespace) -> int:
         serve_repeat=args.repeat,
         outcomes=args.outcomes,
         depth="full" if args.full else "usual",
-        launcher=args.server,
+        subject=args.subject,
+        against=args.against,
         out=args.out,
     )
     return play_and_report(ask, as_json=args.json)

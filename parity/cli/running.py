@@ -8,21 +8,25 @@ import sys
 from rich.console import Console
 
 from parity.ask import Ask
+from parity.errors import ExitCode
 from parity.report.progress import RunProgress, counted
+from parity.report.sight import sight
 from parity.report.terminal import next_command, report
 from parity.report_json import run_object
 from parity.runfile import shown
 from parity.session import Run, run
+from parity.subjects.ratchet import Ratchet
 
 
-def play_and_report(ask: Ask, *, as_json: bool) -> int:
-    """Run and print; the exit code is the outcome's."""
+def play_and_report(ask: Ask, *, as_json: bool, ratchet: Ratchet | None = None) -> int:
+    """Run and print; the exit code is the outcome's, and not 0 where the ratchet is red."""
     done = run(ask, RunProgress())
-    _print(ask, done, as_json=as_json)
-    return int(done.outcome.exit_code)
+    _print(ask, done, ratchet, as_json=as_json)
+    code = done.outcome.exit_code
+    return int(ExitCode.FINDINGS if code is ExitCode.OK and ratchet is not None and ratchet.red else code)
 
 
-def _print(ask: Ask, done: Run, *, as_json: bool) -> None:
+def _print(ask: Ask, done: Run, ratchet: Ratchet | None, *, as_json: bool) -> None:
     if as_json:
         shown = run_object(
             done.outcome,
@@ -30,15 +34,22 @@ def _print(ask: Ask, done: Run, *, as_json: bool) -> None:
             partial=done.partial,
             seconds=done.seconds,
             servers=done.servers,
-            server=done.server,
+            subject=done.subject,
+            against=done.against,
         )
+        if ratchet is not None:
+            shown["ratchet"] = {"red": list(ratchet.red), "note": ratchet.note}
         json.dump(shown, sys.stdout)
         print()
     else:
-        Console(soft_wrap=True, highlight=False).print(report(_head(done), done.outcome, _foot(ask, done)))
+        foot = [*([] if ratchet is None else ratchet.lines), *_foot(ask, done)]
+        Console(soft_wrap=True, highlight=False).print(report(_head(done), done.outcome, foot))
 
 
 def _head(done: Run) -> str:
+    if done.against is not None:
+        return f"{_subject(done)} against {done.against.name} (another subject: no record is consulted)"
+    assert done.measured is not None, "a run without a reference"
     source = done.measured.source
     if done.measured.commit:
         source += f" at {done.measured.commit[:12]}"
@@ -49,20 +60,21 @@ def _head(done: Run) -> str:
 
 
 def _subject(done: Run) -> str:
-    """What was held against upstream: the engine, and at level serve whoever was named with --server."""
-    policies = "".join(f", {name}={value}" for name, value in done.policies.items())
-    if done.server is None:
-        return f"engine{policies}"
-    server = f"server {done.server.name} (launcher {done.server.digest[:19]})"
-    if {result.level for result in done.outcome.scenarios} == {"serve"}:
-        return f"{server}{policies}"
-    return f"engine and, at level serve, {server}{policies}"
+    """What was held: the subject by name, with what of it is not as usual."""
+    subject = done.subject
+    told = [f"{name}={value}" for name, value in done.policies.items()]
+    if subject.version is not None:
+        told.append(subject.version)
+    if subject.profile != "exact":
+        told.append(f"profile {subject.profile}")
+    return ", ".join([subject.name, *told])
 
 
 def _time(done: Run) -> list[str]:
     """Where the time went: the sides' plays, the starts and ends of their servers, and what is ours."""
     seconds = done.seconds
-    line = f"time: oracle {seconds.oracle:.2f} s, {'engine' if done.server is None else 'subject'} {seconds.subject:.2f} s"
+    reference = "oracle" if done.against is None else done.against.name
+    line = f"time: {reference} {seconds.oracle:.2f} s, {done.subject.name} {seconds.subject:.2f} s"
     served = [(name, times) for name, times in done.servers.items() if times.starts]
     if served:
         line += f", both at once; {done.wall_seconds:.2f} s with the starts and ends of servers"
@@ -91,11 +103,13 @@ def _foot(ask: Ask, done: Run) -> list[str]:
         lines.append(
             "partial run: only the chosen scenarios, and only the records that name or cover them, were judged"
         )
+    lines += sight(done.subject, done.against, done.outcome)
     file = shown(ask.root, done.path)
     lines.append(f"run file: {file}")
     command = next_command(done.outcome, str(file))
-    if command and done.server is not None and command.startswith("parity record new"):
-        command = None  # records are about the engine
+    if command and done.against is not None and command.startswith("parity record new"):
+        command = None  # records are about one subject and upstream
     if command:
-        lines.append(f"next: {command}")
+        is_named = ask.subject is not None and command.startswith("parity record")
+        lines.append(f"next: {command}{f' --subject {ask.subject}' if is_named else ''}")
     return lines

@@ -8,13 +8,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from parity.cli.options import Commands, add_json, add_pin, add_policy, some_path, verb
-from parity.cli.run import add_server
+from parity.cli.run import add_subject
 
 if TYPE_CHECKING:
     from parity.observation import Observation
     from parity.scenario import Json
+    from parity.subjects.lens import Lens
 
-    Shown = tuple[Observation, Observation, tuple[Json, ...] | None]
+    Shown = tuple[Observation, Observation, Lens, tuple[Json, ...] | None]
 
 
 def register(commands: Commands) -> None:
@@ -38,7 +39,7 @@ def register(commands: Commands) -> None:
         action="store_true",
         help="also print upstream's native output of each step, field by field (the empty ones with --json only)",
     )
-    add_server(parser)
+    add_subject(parser)
     add_policy(parser)
     add_pin(parser)
     add_json(parser)
@@ -54,16 +55,16 @@ def execute(args: argparse.Namespace) -> int:
     from parity.report.side_by_side import native_lines, table
     from parity.report_json import show_object
 
-    if args.run and args.server:
-        raise UsageError("--run plays nothing, so --server has no part in it", hint="leave one of them out")
+    if args.run and (args.subject or args.against):
+        raise UsageError("--run plays nothing, so --subject has no part in it", hint="leave one of them out")
     if args.run and args.debug:
         raise UsageError("--run plays nothing, so there is no native output", hint="leave one of them out")
-    left, right, native = _recorded(args) if args.run else _played(args)
+    left, right, lens, native = _recorded(args) if args.run else _played(args)
     if args.json:
-        json.dump(show_object(args.scenario, left, right, native), sys.stdout)
+        json.dump(show_object(args.scenario, left, right, lens, native), sys.stdout)
         print()
         return 0
-    oracle, subject = plain(left), plain(right)
+    oracle, subject = lens.shown(plain(left)), lens.shown(plain(right))
     difference = difference_of(left, right)
     path = None if difference is None else difference.path
     console = Console(highlight=False)
@@ -83,13 +84,18 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _recorded(args: argparse.Namespace) -> Shown:
+    import msgspec
+
     from parity.errors import InconclusiveError
     from parity.runlog import observations, read_run
+    from parity.scenario import Level
 
-    line = read_run(args.run).scenario(args.scenario)
+    read = read_run(args.run)
+    line = read.scenario(args.scenario)
     if line.oracle.failure or line.subject.failure:
         raise InconclusiveError(line.detail or "a side failed in that run")
-    return observations(line, "oracle")[0], observations(line, "subject")[0], None
+    left, right = (observations(read.header, line, side)[0] for side in ("oracle", "subject"))
+    return left, right, read.header.lens(msgspec.convert(line.level, Level)), None
 
 
 def _played(args: argparse.Namespace) -> Shown:
@@ -116,11 +122,12 @@ def _played(args: argparse.Namespace) -> Shown:
         args.pin,
         (cases[0].id,),
         policies=parse_policies(args.policy),
-        launcher=args.server,
+        subject=args.subject,
+        against=args.against,
         debug=args.debug,
     )
-    left, right = play_one(ask, cases[0], RunProgress())
+    left, right, lens = play_one(ask, cases[0], RunProgress())
     for plays in (left, right):
         if plays.failure is not None:
             raise InconclusiveError(plays.failure)
-    return left.observations[0], right.observations[0], left.native if args.debug else None
+    return left.observations[0], right.observations[0], lens, left.native if args.debug else None

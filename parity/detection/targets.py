@@ -72,6 +72,11 @@ def _harness(name: str, share: int, *tests: str) -> Target:
     return Target(f"parity/{name}.py", "judge", "harness", share, _once(own + _JUDGE + _SERVED))
 
 
+def _subject(name: str, share: int, *tests: str) -> Target:
+    own = tuple(f"tests/parity/subjects/test_{test}.py" for test in tests)
+    return Target(f"parity/subjects/{name}.py", "judge", "harness", share, own)
+
+
 def _once(files: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(files))
 
@@ -119,5 +124,10 @@ TARGETS: tuple[Target, ...] = (
     _harness("serve_properties", 8, "serve_properties"),
     _harness("serve_shapes", 5, "serve_judging", "fingerprint"),
     _harness("serve_usage", 6, "serve_properties"),
+    _subject("lens", 10, "lens", "profiles"),
+    _subject("profiles", 10, "profiles"),
+    _subject("capabilities", 8, "capabilities", "choice"),
+    _subject("choice", 6, "choice"),
+    _subject("ratchet", 6, "ratchet"),
 )
 BY_FILE: dict[str, Target] = {target.file: target for target in TARGETS}

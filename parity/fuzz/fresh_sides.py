@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from parity.fuzz.examine import Examined, Examiner, Pair, is_of_a_process
 from parity.scenario import Case
-from parity.sides import Asked, Sides
+from parity.sides import Sides
+from parity.subjects.players import Asked
 
 
 class FreshSides:

@@ -121,10 +121,8 @@ def _of_run(root: Path, run: Path, name: str, policies: dict[str, str]) -> Given
     if name not in played:
         raise UsageError(f"{run} did not play {name}", hint=nearest(name, played))
     line = played[name]
-    if read.header.server is not None:
-        raise UsageError(
-            f"{run} held the server {read.header.server.name} against upstream, and not the engine"
-        )
+    if not read.header.is_of_engine:
+        raise UsageError(f"{run} held {read.header.subject.name} against upstream, and not the engine")
     if policies and policies != read.header.policies:
         raise UsageError(f"{run} was made under its own policies", hint="leave --policy out")
     for path in scenario_files(root):

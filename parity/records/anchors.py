@@ -65,7 +65,7 @@ ANCHOR_RULES: tuple[RecordRule, ...] = (anchor_syntax, anchor_moved)
 
 def folder_of(anchor: Anchor, root: Path, upstream: Path | None) -> Path | None:
     """The folder that an anchor's path starts from; null where upstream's source is not at hand."""
-    return upstream if anchor.path.startswith("vllm/") else root
+    return upstream if anchor.is_upstreams else root
 
 
 def source_digest(folder: Path, anchor: Anchor) -> str:

@@ -13,7 +13,17 @@ from parity.errors import UsageError
 from parity.finding import Decided, Finding, Seen, Verdict
 from parity.numerics import holds_logprobs
 from parity.records.anchors import USUAL, folder_of, source_digest
-from parity.records.record import Anchor, Diverging, Exemplar, Front, OracleRef, Recorded, Stamp, in_words
+from parity.records.record import (
+    EXACT,
+    Anchor,
+    Diverging,
+    Exemplar,
+    Front,
+    OracleRef,
+    Recorded,
+    Stamp,
+    in_words,
+)
 from parity.records.rules import PLACEHOLDER
 from parity.runlog import Header, ScenarioLine
 
@@ -124,8 +134,8 @@ def choose(header: Header, line: ScenarioLine, number: int | None) -> Measured:
     return _measured(header, line, open_[0])
 
 
-def draft(measured: Measured, *, by: str, today: datetime.date, root: Path, upstream: Path | None) -> Front:
-    """The front matter of a new record, proposed and undecided."""
+def draft(measured: Measured, *, by: str, today: datetime.date, anchors: list[Anchor]) -> Front:
+    """The front matter of a new record, proposed and undecided, that cites these places."""
     finding = measured.finding
     policy = measured.policy
     if policy is not None and finding.attribution == "mirrored":
@@ -134,8 +144,9 @@ def draft(measured: Measured, *, by: str, today: datetime.date, root: Path, upst
             hint="take it from a run without --policy",
         )
     is_default = policy is None
+    assert measured.header.pin is not None, "a record speaks of upstream at a pin"
     return Front(
-        title=_title(finding),
+        title=title_of(finding),
         state="proposed",
         decision="undecided",
         fingerprints=[finding.fingerprint],
@@ -143,13 +154,9 @@ def draft(measured: Measured, *, by: str, today: datetime.date, root: Path, upst
         exemplars=[measured.exemplar()] if is_default else [],
         policy=policy,
         diverging=[] if is_default else [measured.diverging()],
-        scope={
-            "scheduler": "sync",
-            "kv_groups": "one full attention",
-            "model_runner": measured.header.model_runner,
-        },
+        scope=scope_of(measured.header),
         oracle=OracleRef(pin=measured.header.pin.name),
-        anchors=usual_anchors(measured.line.level, root, upstream),
+        anchors=anchors,
         references=[],
         owner=by,
         proposed=Stamp(on=today, by=by),
@@ -159,11 +166,22 @@ def draft(measured: Measured, *, by: str, today: datetime.date, root: Path, upst
     )
 
 
-def usual_anchors(level: str, root: Path, upstream: Path | None) -> list[Anchor]:
-    """The places that a finding of this level usually speaks of; the digest is null where the source is not at hand."""
+def scope_of(header: Header) -> dict[str, str]:
+    """What a record that was measured in this run holds for; the profile where it is not exact."""
+    scope = {"scheduler": "sync", "kv_groups": "one full attention", "model_runner": header.model_runner}
+    return scope if header.subject.profile == EXACT else {**scope, "profile": header.subject.profile}
+
+
+def usual_anchors(measured: Measured, root: Path, upstream: Path | None) -> list[Anchor]:
+    """The places that a finding of this level usually speaks of: upstream's, and the engine's where it is about that.
+
+    The digest is null where the source is not at hand.
+    """
     anchors = []
-    for at in USUAL[level]:
+    for at in USUAL[measured.line.level]:
         anchor = Anchor(at=at, digest=None)
+        if not (anchor.is_upstreams or measured.header.is_of_engine):
+            continue
         folder = folder_of(anchor, root, upstream)
         if folder is None:
             anchors.append(anchor)
@@ -194,7 +212,8 @@ def _rates(seen: Mapping[str, Seen], before: Mapping[str, Recorded]) -> dict[str
     }
 
 
-def _title(finding: Finding) -> str:
+def title_of(finding: Finding) -> str:
+    """What a finding is, in one line."""
     if finding.property is None:
         return f"The subject differs from upstream at {finding.at}"
     who = {"mirrored": "Both sides break", "ours": "The subject breaks", "theirs": "Upstream breaks"}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from parity import wholefile
 from parity.errors import RecordError
+from parity.interrupts import uninterrupted
 from parity.records import yamltext
 from parity.records.observed import observed
 from parity.records.parse import Companion
@@ -54,8 +56,13 @@ def front_text(front: Front) -> str:
 
 def draft_text(front: Front) -> str:
     """A whole new record: everything but the prose, for which each section says what belongs there."""
+    return whole_text(front, {title: f"{PLACEHOLDER}: {_ASKED[title]}" for title in PROSE})
+
+
+def whole_text(front: Front, prose: Mapping[str, str]) -> str:
+    """A whole new record, with the text of each section of its prose."""
     parts = [f"---\n{front_text(front)}---\n", f"\n## {OBSERVED}\n\n{observed(front)}"]
-    parts += [f"\n## {title}\n\n{PLACEHOLDER}: {_ASKED[title]}\n" for title in PROSE]
+    parts += [f"\n## {title}\n\n{prose[title]}\n" for title in PROSE]
     parts.append(f"\n## {CORRECTIONS}\n")
     return "".join(parts)
 
@@ -86,12 +93,45 @@ def create(path: Path, text: str) -> None:
         raise RecordError(_shown(path), f"cannot be written: {error.strerror}") from None
 
 
+def create_all(files: Mapping[Path, str]) -> None:
+    """Writes files of which none may exist yet: all of them, or, whatever happens on the way, none.
+
+    Raises RecordError.
+    """
+    written: list[Path] = []
+    folders = [folder for folder in _folders(files) if not folder.exists()]
+    with uninterrupted():
+        try:
+            for path, text in files.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("x", encoding="utf-8", newline="") as file:
+                    written.append(path)
+                    file.write(text)
+        except OSError as error:
+            for there in written:
+                there.unlink()
+            for folder in reversed(folders):
+                with contextlib.suppress(OSError):  # it was not made, or somebody else put something there
+                    folder.rmdir()
+            reason = (
+                "exists already"
+                if isinstance(error, FileExistsError)
+                else f"cannot be written: {error.strerror}"
+            )
+            raise RecordError(_shown(path), reason, hint="no record was written") from None
+
+
 def replace(path: Path, text: str) -> None:
     """Replaces a file in one step, so that it is never seen half written. Raises RecordError."""
     try:
         wholefile.replace(path, text)
     except OSError as error:
         raise RecordError(_shown(path), f"cannot be written: {error.strerror}") from None
+
+
+def _folders(files: Iterable[Path]) -> list[Path]:
+    """Every folder that the files are in, each after the one that it is in."""
+    return sorted({folder for path in files for folder in path.parents}, key=lambda folder: len(folder.parts))
 
 
 def _shown(path: Path) -> Path:

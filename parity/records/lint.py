@@ -9,6 +9,7 @@ from parity.errors import RecordError
 from parity.levels import FAMILIES
 from parity.records.anchors import ANCHOR_RULES
 from parity.records.parse import Raw, read_raw, record_paths, to_record
+from parity.records.record import EXACT
 from parity.records.rules import Fault, FormRule, Ground, Page, Problem, RecordRule, name_of
 from parity.records.rules_form import FORM_RULES, wrong_type
 from parity.records.rules_front import FRONT_RULES
@@ -18,16 +19,18 @@ RECORD_RULES: tuple[RecordRule, ...] = (*FRONT_RULES, *ANCHOR_RULES, *PROSE_RULE
 RULES: tuple[FormRule | RecordRule, ...] = (*FORM_RULES, wrong_type, *RECORD_RULES)
 
 
-def ground_of(root: Path, upstream: Path | None = None) -> Ground:
-    """What the records of this checkout are held against."""
+def ground_of(
+    root: Path, upstream: Path | None = None, folder: Path | None = None, profile: str = EXACT
+) -> Ground:
+    """What the records in `folder` (null: the engine's) of a subject that is compared in `profile` are held against."""
     pins = frozenset(path.stem for path in (root / "oracle" / "pins").glob("*.toml"))
-    return Ground(root=root, families=FAMILIES, pins=pins, upstream=upstream)
+    return Ground(root=root, families=FAMILIES, pins=pins, upstream=upstream, folder=folder, profile=profile)
 
 
 def lint_records(ground: Ground) -> list[Problem]:
     """The problems of all records, in the order of files and lines. Raises RecordError for a misplaced file."""
     problems: list[Problem] = []
-    for path in record_paths(ground.root):
+    for path in record_paths(ground.root, ground.folder):
         try:
             raw = read_raw(ground.root, path)
         except RecordError as error:

@@ -55,30 +55,31 @@ class Raw(msgspec.Struct, frozen=True):
         return 1
 
 
-def load_records(root: Path) -> tuple[Record, ...]:
-    """Every record of the checkout, ordered by id. Raises RecordError at the first that is none."""
-    return tuple(to_record(read_raw(root, path)) for path in record_paths(root))
+def load_records(root: Path, folder: Path | None = None) -> tuple[Record, ...]:
+    """Every record of `folder` (default: the engine's), ordered by id. Raises RecordError at the first that is none."""
+    return tuple(to_record(read_raw(root, path)) for path in record_paths(root, folder))
 
 
-def record_paths(root: Path) -> list[Path]:
-    """The files of `records/` that are records: those one folder down; a README at the top is none."""
-    folder = root / FOLDER
+def record_paths(root: Path, folder: Path | None = None) -> list[Path]:
+    """The files of a records' folder that are records: those one folder down; a README at the top is none."""
+    folder = folder or root / FOLDER
     paths = sorted(path for path in folder.rglob("*.md") if path.parent != folder)
     for path in paths:
         if path.parent.parent != folder:
-            raise RecordError(path.relative_to(root), "a record lives in records/<area>/<slug>.md")
+            raise RecordError(_shown(root, path), "a record lives in records/<area>/<slug>.md")
     for path in sorted(folder.rglob(f"*{COMPANION}")):
         if path.with_name(path.name.removesuffix(COMPANION) + ".md") not in paths:
-            raise RecordError(path.relative_to(root), "there is no record beside these findings")
+            raise RecordError(_shown(root, path), "there is no record beside these findings")
     return paths
 
 
-def records_digest(root: Path) -> str:
-    """Digest of the record set, names and contents, as a run's header holds it."""
+def records_digest(root: Path, folder: Path | None = None) -> str:
+    """Digest of a record set, names and contents, as a run's header holds it."""
     total = hashlib.sha256()
-    for path in sorted((root / FOLDER).rglob("*")):
+    folder = folder or root / FOLDER
+    for path in sorted(folder.rglob("*")):
         if path.is_file() and (path.suffix == ".md" or path.name.endswith(COMPANION)):
-            name = path.relative_to(root).as_posix()
+            name = path.relative_to(folder).as_posix()  # the same wherever the folder is
             total.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return f"sha256:{total.hexdigest()}"
 
@@ -87,11 +88,11 @@ def read_raw(root: Path, path: Path) -> Raw:
     """The file at `path`, read but not checked. Raises RecordError where it has no front matter."""
     beside = path.with_name(path.name.removesuffix(".md") + COMPANION)
     companion = _read_text(root, beside) if beside.is_file() else None
-    return parse_text(_read_text(root, path), path.relative_to(root).as_posix(), companion)
+    return parse_text(_read_text(root, path), _shown(root, path), companion)
 
 
 def parse_text(text: str, path: str, companion: str | None = None) -> Raw:
-    """A record's text as Raw; `path` is relative to the root and gives the id."""
+    """A record's text as Raw; `path` is from the root where it lies below that, and its end gives the id."""
     rows = text.splitlines(keepends=True)
     if not rows or rows[0].strip() != _FENCE:
         raise RecordError(path, "does not start with front matter (a line of three dashes)", line=1)
@@ -106,7 +107,7 @@ def parse_text(text: str, path: str, companion: str | None = None) -> Raw:
         raise RecordError(path, "the front matter is no list of keys and values", line=2)
     offset = len(rows[0])
     return Raw(
-        id=path.removeprefix(f"{FOLDER}/").removesuffix(".md"),
+        id="/".join(path.rsplit("/", 2)[-2:]).removesuffix(".md"),
         path=path,
         text=text,
         values=document.value,
@@ -158,8 +159,13 @@ def _explain(error: msgspec.ValidationError) -> tuple[str, tuple[str, ...]]:
     return f"{place}: {text[: found.start()]}", keys
 
 
+def _shown(root: Path, path: Path) -> str:
+    """The path as messages and records have it: from the project's root, where it lies below that."""
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+
+
 def _read_text(root: Path, path: Path) -> str:
-    name = path.relative_to(root)
+    name = _shown(root, path)
     try:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError:

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from parity.scenario import Json
+from parity.suite import VERSION_SYNTAX
 
 Kind = Literal["finding", "falsified"]
 State = Literal["proposed", "accepted", "retired", "withdrawn"]
@@ -21,6 +22,7 @@ Decision = Literal["mirror", "diverge", "owed", "unsupported", "undecided"]
 Whose = Literal["mirrored", "ours", "theirs", "differs"]
 
 NEEDS_EXPIRY: tuple[Decision, ...] = ("owed", "unsupported", "undecided")
+EXACT = "exact"  # the profile of a record whose scope names none
 RATE = re.compile(r"(\d+) of (\d+)")
 MAX_EXEMPLARS = 3  # of one mirrored fingerprint, which is covered in every scenario that shows it
 MAX_INLINE = 3  # exemplars in the record itself; those beyond it live beside it
@@ -108,6 +110,10 @@ class Anchor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def symbol(self) -> str:
         return self.at.partition("::")[2]
 
+    @property
+    def is_upstreams(self) -> bool:
+        return self.path.startswith("vllm/")
+
 
 class Front(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A record's front matter. A falsified hypothesis has a `scenario` in place of a finding's fields."""
@@ -132,6 +138,17 @@ class Front(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     diverging: list[Diverging] = []
     scenario: str | None = None
     reason: str | None = None
+
+    @property
+    def profile(self) -> str:
+        """The profile that its subject was compared in when it was measured."""
+        return self.scope.get("profile", EXACT)
+
+    @property
+    def suite(self) -> str | None:
+        """The version of the suite whose baseline it is of; null where no baseline wrote it, or it is no version."""
+        suite = self.scope.get("suite")
+        return suite if suite is not None and VERSION_SYNTAX.fullmatch(suite) else None
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -158,6 +175,11 @@ class Record(msgspec.Struct, frozen=True):
     def covers(self) -> bool:
         """Only an accepted record of a finding covers anything."""
         return self.front.state == "accepted" and self.front.kind == "finding"
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it covers findings that nobody decided yet."""
+        return self.covers and self.front.decision == "undecided"
 
     @property
     def scenarios(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from parity.errors import RecordError, UsageError
 from parity.records import observed
 from parity.records.anchors import folder_of, source_digest
 from parity.records.draft import Measured
-from parity.records.layout import front_text
+from parity.records.layout import companion_text, front_text, replace
 from parity.records.parse import Raw
 from parity.records.record import MAX_EXEMPLARS, Front, Record, fingerprint_of
 
@@ -26,6 +26,12 @@ def take_up(record: Record, measured: Measured) -> Front:
     """
     if record.front.kind == "falsified":
         raise UsageError(f"{record.id} is a falsified hypothesis: it has no findings")
+    made, now = record.front.profile, measured.header.subject.profile
+    if made != now:
+        raise UsageError(
+            f"{record.id} was measured in the profile {made}, and this run in {now}: they are never mixed",
+            hint="file a new record in its place",
+        )
     front = _take_diverging(record, measured) if measured.policy else _take_exemplar(record, measured)
     shown = {entry.fingerprint for entry in front.diverging if front.attribution != "mirrored"}
     shown |= {fingerprint_of(record.front, entry) for entry in front.exemplars}
@@ -41,6 +47,16 @@ def rewritten(raw: Raw, front: Front) -> str:
     rows = raw.text.splitlines(keepends=True)
     end = next(index for index, row in enumerate(rows[1:], start=1) if row.strip() == "---")
     return observed.replace(rows[0] + front_text(front) + "".join(rows[end:]), front)
+
+
+def write_anew(root: Path, raw: Raw, front: Front) -> None:
+    """Puts a record with this front matter, and the findings beside it, in the place of the one that was read."""
+    text, beside = rewritten(raw, front), companion_text(raw.id, front)
+    if beside is not None:
+        replace(root / raw.companion_path, beside)
+    elif raw.companion is not None:
+        (root / raw.companion_path).unlink()
+    replace(root / raw.path, text)
 
 
 def reread(raw: Raw, record: Record, root: Path, upstream: Path | None) -> str:

@@ -12,18 +12,24 @@ from pathlib import Path
 import msgspec
 
 from parity.records.parse import Raw
-from parity.records.record import Front, Record
+from parity.records.record import EXACT, Front, Record
 
 PLACEHOLDER = "TO BE WRITTEN"
 
 
 class Ground(msgspec.Struct, frozen=True):
-    """What records are held against. `upstream` is the folder that holds `vllm/`, or null where none is at hand."""
+    """What records are held against.
+
+    `upstream` is the folder that holds `vllm/`, or null where none is at hand. `folder` holds the records (null: the
+    engine's), and `profile` is the one that their subject is compared in now.
+    """
 
     root: Path
     families: tuple[str, ...]
     pins: frozenset[str]
     upstream: Path | None = None
+    folder: Path | None = None
+    profile: str = EXACT
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from parity.records.rules import PLACEHOLDER, Fault, Faults, Page, RecordRule
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _POLICY = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*=[a-z0-9]+(-[a-z0-9]+)*")
-_PERSON = re.compile(r"@[A-Za-z0-9][A-Za-z0-9_/-]*")
+PERSON = re.compile(r"@[A-Za-z0-9][A-Za-z0-9_/-]*")
 _URL = re.compile(r"https?://[^\s/]+\.[^\s]+")
 
 
@@ -216,7 +216,7 @@ def person_syntax(page: Page) -> Faults:
     if front.decided is not None:
         named.append(("decided", front.decided.by))
     for key, name in named:
-        if not _PERSON.fullmatch(name):
+        if not PERSON.fullmatch(name):
             yield Fault(page.line(key), f"{key}: {name!r} is no handle such as @maintainers")
 
 
@@ -233,6 +233,23 @@ def scope_empty(page: Page) -> Faults:
     """A record says for which modes it was measured."""
     if not page.front.scope or not all(value.strip() for value in page.front.scope.values()):
         yield Fault(page.line("scope"), "scope says nothing: name scheduler mode, KV groups and model runner")
+
+
+def other_profile(page: Page) -> Faults:
+    """A record was measured in the profile that its subject is compared in now: profiles are never mixed."""
+    made, now = page.front.profile, page.ground.profile
+    if made != now:
+        yield Fault(
+            page.line("scope", "profile"),
+            f"was measured in the profile {made!r}, and its subject is compared in {now!r}: measure it again",
+        )
+
+
+def bad_suite(page: Page) -> Faults:
+    """`scope.suite` is a version of the suite."""
+    suite = page.front.scope.get("suite")
+    if suite != page.front.suite:
+        yield Fault(page.line("scope", "suite"), f"scope.suite {suite!r} is no version such as 0.1")
 
 
 def unknown_pin(page: Page) -> Faults:
@@ -283,6 +300,8 @@ FRONT_RULES: tuple[RecordRule, ...] = (
     person_syntax,
     reference_url,
     scope_empty,
+    other_profile,
+    bad_suite,
     unknown_pin,
     reason_required,
     on_bump_empty,

@@ -43,7 +43,7 @@ def report(head: str, outcome: Outcome, foot: Sequence[str]) -> RenderableType:
 
 def counts(outcome: Outcome) -> Text:
     """The count of every verdict that occurs, the worst first, and how many scenarios were examined."""
-    examined = sum(result.verdict is not Verdict.VOID for result in outcome.scenarios)
+    examined = sum(result.verdict is not Verdict.VOID for result in outcome.scenarios if not result.is_ahead)
     text = Text(f"{examined} examined: ")
     for index, verdict in enumerate(verdict for verdict in Verdict if verdict.value in outcome.counts):
         text.append(", " if index else "")

@@ -1,13 +1,12 @@
 """How a server is started, as data: a TOML file with its command, its environment, when it is ready, and its flags.
 
-So that anyone's server can stand on either side: `launchers/vllm.toml` and `launchers/nullblock.toml` are the two that
-come with the project, and a third one needs no code. A flag is a list of arguments in which `{}` stands for the value,
-or a table from a value to such a list, `*` being any other value. A null value gives no argument.
+So that anyone's server can stand on either side: the oracle's is `launchers/vllm.toml`, a subject's is its door `serve`
+(`parity.subjects.doors`), and no server needs code. A flag is a list of arguments in which `{}` stands for the value, a flag's
+name alone (the value follows it), or a table from a value to such a list, `*` being any other value. A null value gives no argument.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +31,7 @@ VALUE = "{}"
 DEFAULTS = config_defaults(ServerConfigForm)
 
 Arguments = list[str]
-Flag = Arguments | dict[str, Arguments]
+Flag = str | Arguments | dict[str, Arguments]
 
 
 class Ready(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,7 +68,7 @@ class Launcher(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def shipped(name: str) -> Path:
-    """The file of a launcher that comes with the project: `vllm` or `nullblock`."""
+    """The file of a launcher that comes with the project: `vllm`."""
     return FOLDER / f"{name}.toml"
 
 
@@ -81,20 +80,12 @@ def load_launcher(path: Path) -> Launcher:
         raise UsageError(f"{path}: {error.strerror}", hint="name a launcher's TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, msgspec.ValidationError) as error:
         raise UsageError(f"{path}: {error}", hint=f"{shipped('vllm')} shows the form") from None
-    for fault, hint in _faults(launcher):
+    for fault, hint in faults(launcher):
         raise UsageError(f"{path}: {fault}", hint=hint)
     return launcher
 
 
-def digest(path: Path) -> str:
-    """What tells one launcher's file from another. Raises UsageError where it cannot be read."""
-    try:
-        return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint="name a launcher's TOML file") from None
-
-
-def _faults(launcher: Launcher) -> Iterator[tuple[str, str]]:
+def faults(launcher: Launcher) -> Iterator[tuple[str, str]]:
     """What no server could be started or asked with, each with what to do about it."""
     if not _NAME.fullmatch(launcher.name):
         yield f"name {launcher.name!r} is no name", "up to 40 letters, digits, dots, dashes and underscores"
@@ -103,12 +94,7 @@ def _faults(launcher: Launcher) -> Iterator[tuple[str, str]]:
             f"ready: path {launcher.ready.path!r} is no path",
             "begin it with one /, in plain ASCII without spaces",
         )
-    for variable in launcher.environment:
-        if not variable or "=" in variable:
-            yield f"environment: {variable!r} is no variable's name", "leave it out, or name one without ="
-    for where, texts in _texts(launcher):
-        if any("\0" in text for text in texts):
-            yield f"{where}: a text has a NUL in it", "no command line or environment can hold one"
+    yield from unusable(launcher.environment, _texts(launcher))
     missing = [name for name in NEEDED if not any(f"{{{name}}}" in part for part in launcher.command)]
     if missing:
         yield f"command has no {{{missing[0]}}}", "the harness chooses it"
@@ -117,13 +103,25 @@ def _faults(launcher: Launcher) -> Iterator[tuple[str, str]]:
         yield f"flags: no configuration has {unknown[0]}", f"it has {', '.join(sorted(_keys()))}"
 
 
+def unusable(
+    environment: Iterable[str], texts: Iterable[tuple[str, Iterable[str]]]
+) -> Iterator[tuple[str, str]]:
+    """What no process could be started with: names of variables, and texts, each with its place."""
+    for variable in environment:
+        if not variable or "=" in variable:
+            yield f"environment: {variable!r} is no variable's name", "leave it out, or name one without ="
+    for where, parts in texts:
+        if any("\0" in part for part in parts):
+            yield f"{where}: a text has a NUL in it", "no command line, path or environment can hold one"
+
+
 def _texts(launcher: Launcher) -> Iterator[tuple[str, Iterable[str]]]:
     """All that becomes a part of a command line or an environment, with its place."""
     yield "command", launcher.command
     yield "policy", launcher.policy or ()
     yield "environment", [*launcher.environment, *launcher.environment.values()]
     for key, flag in launcher.flags.items():
-        lists = flag.values() if isinstance(flag, dict) else [flag]
+        lists = flag.values() if isinstance(flag, dict) else [[flag] if isinstance(flag, str) else flag]
         yield f"flags: {key}", [text for arguments in lists for text in arguments]
 
 
@@ -146,10 +144,29 @@ def command(
     values: dict[str, Any] = msgspec.structs.asdict(config) | {
         "generation_config": None if generation_config is None else str(generation_config)
     }
+    for key, value in _given(values):
+        flag = _flag(launcher, key, value)
+        if flag is None:
+            raise UsageError(
+                f"launcher {launcher.name} has no flag for {key} = {_text(value)}",
+                hint="add it to the launcher's [flags], or leave the key out of the scenario",
+            )
+        arguments += flag
+    return arguments
+
+
+def unflagged(launcher: Launcher, config: ServerConfig) -> list[str]:
+    """The keys of which `command` could not ask for the value."""
+    return [
+        key for key, value in _given(msgspec.structs.asdict(config)) if _flag(launcher, key, value) is None
+    ]
+
+
+def _given(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What a flag has to say, in the configuration's order."""
     for key in ServerConfig.__struct_fields__:
         if key in _keys() and values[key] is not None:
-            arguments += _flag(launcher, key, values[key])
-    return arguments
+            yield key, values[key]
 
 
 def _keys() -> set[str]:
@@ -162,19 +179,17 @@ def _filled(part: str, given: dict[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda found: given[found[1]], part)
 
 
-def _flag(launcher: Launcher, key: str, value: Any) -> Iterable[str]:
+def _flag(launcher: Launcher, key: str, value: Any) -> Arguments | None:
+    """The arguments for a value: none for the default of a key without a flag, null where it cannot be asked for."""
     flag = launcher.flags.get(key)
     text = _text(value)
+    if isinstance(flag, str):
+        return [flag, text]
     if isinstance(flag, dict):
         flag = flag.get(text, flag.get(OTHERWISE))
     if flag is not None:
         return [part.replace(VALUE, text) for part in flag]
-    if key in DEFAULTS and value == DEFAULTS[key]:
-        return ()
-    raise UsageError(
-        f"launcher {launcher.name} has no flag for {key} = {text}",
-        hint="add it to the launcher's [flags], or leave the key out of the scenario",
-    )
+    return [] if key in DEFAULTS and value == DEFAULTS[key] else None
 
 
 def _text(value: Any) -> str:

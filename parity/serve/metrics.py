@@ -1,4 +1,4 @@
-"""What `/metrics` says of a server's load: the few gauges that the level looks at, and nothing else of that text.
+"""What `/metrics` says of a server's load and of its cache: the few gauges that the level looks at, and nothing else.
 
 The exposition format is Prometheus' text format; a value of several engines is their sum.
 """
@@ -16,6 +16,7 @@ WAITING = "vllm:num_requests_waiting"
 BY_REASON = "vllm:num_requests_waiting_by_reason"
 CACHE_USAGE = "vllm:kv_cache_usage_perc"
 PREEMPTIONS = "vllm:num_preemptions_total"
+CACHE_CONFIG = "vllm:cache_config_info"
 
 _SAMPLE = re.compile(
     r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+-?\d+)?\s*"
@@ -67,6 +68,14 @@ def parse(text: str) -> Load:
         cache_in_use=sums[CACHE_USAGE] > 0.0,
         preemptions=int(sums[PREEMPTIONS]),
     )
+
+
+def cache_config(text: str) -> dict[str, str]:
+    """What the text of `/metrics` says that the cache was configured as; empty where it does not say."""
+    try:
+        return next((labels for name, labels, _ in _samples(text) if name == CACHE_CONFIG), {})
+    except MetricsUnreadable:
+        return {}
 
 
 def _samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:

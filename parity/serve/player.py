@@ -30,15 +30,18 @@ from parity.serve import canonical
 from parity.serve.exchange import Call, Raw
 from parity.serve.metrics import Load
 from parity.serve.target import PlayFailed, Target, own_end
-from parity.serve.watch import LOAD_EVERY, Watch
+from parity.serve.watch import LOAD_EVERY, WHOLE, Sight, Watch
 
 SETTLE = 10.0  # seconds in which a server must be idle after its last client went
 DYING = 1.0  # seconds in which a server that broke a connection shows that it is ending
 
 
-async def play(scenario: ServeScenario, target: Target) -> Serve:
-    """Play the script once. Raises PlayFailed where the server died, or an answer that is due does not come."""
-    playing = _Playing(scenario, target)
+async def play(scenario: ServeScenario, target: Target, sight: Sight = WHOLE) -> Serve:
+    """Play the script once. Raises PlayFailed where the server died, or an answer that is due does not come.
+
+    What is out of `sight` stays as if nothing had been there: whoever compares leaves it out on both sides.
+    """
+    playing = _Playing(scenario, target, sight)
     try:
         return await playing.play()
     except PlayFailed:
@@ -64,10 +67,11 @@ class _Client:
 
 
 class _Playing:
-    def __init__(self, scenario: ServeScenario, target: Target) -> None:
+    def __init__(self, scenario: ServeScenario, target: Target, sight: Sight) -> None:
         self._scenario = scenario
+        self._sight = sight
         self._target = target
-        self._watch = Watch(target.base_url)
+        self._watch = Watch(target.base_url, sight)
         self._clients: dict[str, _Client] = {}
         self._conditions: list[bool] = []
         self._at_signal: Load | None = None  # what the server was doing when the first signal went out
@@ -89,7 +93,7 @@ class _Playing:
             exchanges=[self._answer(exchange) for exchange in self._scenario.exchanges],
             conditions=self._conditions,
             health=sorted(self._watch.health),
-            preempted=last is not None and last.preemptions > before.preemptions,
+            preempted=before is not None and last is not None and last.preemptions > before.preemptions,
             after=None if self._signalled or last is None else _after(last),
             ended=self._ended,
         )
@@ -195,24 +199,26 @@ class _Playing:
             self._signalled_at = time.monotonic()
         self._target.signal(name)
 
-    async def _load(self) -> Load:
+    async def _load(self) -> Load | None:
+        """The load, null only where nobody looks at it. Raises PlayFailed."""
         load = await self._watch.load()
-        if load is None:
+        if load is None and self._sight.load:
             await self.check_alive(DYING)
             raise PlayFailed("/metrics gives no answer")
         return load
 
-    async def _settled(self) -> Load:
+    async def _settled(self) -> Load | None:
         """The load once the server is idle at two looks in a row, or what it still is after SETTLE seconds.
 
-        Two, because a request whose client went at once may not have reached the scheduler at the first.
+        Two, because a request whose client went at once may not have reached the scheduler at the first. Null
+        where nobody looks at the load.
         """
-        for _ in range(2):
+        load: Load | None = None
+        for _ in range(2 if self._sight.load else 0):
             await asyncio.sleep(LOAD_EVERY)
             load = await self._watch.until(_is_idle, SETTLE, give_up=lambda: not self._target.alive())
             if load is None:
                 return await self._load()
-        assert load is not None
         return load
 
     def _answer(self, exchange: Exchange) -> Answer:

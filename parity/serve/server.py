@@ -28,6 +28,7 @@ from parity.serve.keeper import below
 from parity.serve.kept import Kept
 from parity.serve.launcher import Launcher, Ready, command
 from parity.serve.ports import HOST, free_port, is_free, listens
+from parity.serve.started_as import otherwise
 from parity.serve.target import PlayFailed
 
 STARTS = 3  # each on a port of its own
@@ -52,8 +53,11 @@ class Server:
     `seconds` is what it took to be ready, `command` its command line.
     """
 
-    def __init__(self, name: str, model: Path, port: int, line: list[str], kept: Kept) -> None:
+    def __init__(
+        self, name: str, config: ServerConfig, model: Path, port: int, line: list[str], kept: Kept
+    ) -> None:
         self._name = name
+        self._config = config
         self._model = model
         self._port = port
         self._kept = kept
@@ -117,6 +121,9 @@ class Server:
                     raise self._failed(f"did not answer {ready.path} with 200 within {ready.seconds:g} s")
                 await asyncio.sleep(POLL_SECONDS)
             await self._complete(client, max(deadline - time.monotonic(), PROBE_SECONDS))
+            found = await otherwise(client, self._config)
+        if found:
+            raise self._failed(f"was not started as asked: it says {'; '.join(map(str, found))}")
 
     async def _complete(self, client: httpx.AsyncClient, seconds: float) -> None:
         body = {"model": self._model.name, "prompt": PROMPT, "max_tokens": 1, "temperature": 0}
@@ -246,7 +253,7 @@ def _launch(
         if isinstance(error, OSError):
             raise _no_room(name, error) from None
         raise
-    return Server(name, model, port, line, kept)
+    return Server(name, config, model, port, line, kept)
 
 
 def _no_room(name: str, error: OSError) -> InconclusiveError:

@@ -24,6 +24,8 @@ from parity.serve.launcher import Launcher
 from parity.serve.player import play
 from parity.serve.server import Server, check, start, unless
 from parity.serve.target import PlayFailed, own_end
+from parity.serve.underway import UnderWay
+from parity.serve.watch import WHOLE, Sight
 from parity.side import Play
 
 CLOSE_SECONDS = kept.CLOSE_SECONDS + 5.0
@@ -42,6 +44,7 @@ class Setup(msgspec.Struct, frozen=True):
     root: Path  # working directory
     models: Path  # holds a folder for each model's name
     logs: Path  # gets one log a start
+    sight: Sight = WHOLE  # what its scripts look at
 
 
 class Times(msgspec.Struct):
@@ -75,11 +78,7 @@ class ServeSide:
         self._last = ""  # the script that the server that is up played last
         self._deaths: Counter[bytes] = Counter()  # since the last play that succeeded, by configuration
         self._came_up = False
-        self._done: threading.Event | None = (
-            None  # of the script under way; a join that Ctrl-C breaks off forgets its thread
-        )
-        self._play: Play | None = None
-        self._error: BaseException | None = None
+        self._under_way = UnderWay()
         self._stop = threading.Event()
 
     @property
@@ -100,19 +99,11 @@ class ServeSide:
             )
 
     def begin(self, scenario: ServeScenario) -> None:
-        self._play, self._error = None, None
-        self._done = threading.Event()
-        threading.Thread(target=self._work, args=(scenario, self._done), daemon=True).start()
+        self._under_way.begin(lambda: self._played(scenario))
 
     def finish(self) -> Play:
         """Wait for the script's end. Every wait within it is bounded, so this one is. Raises what the work raised."""
-        assert self._done is not None, "finish() without begin()"
-        self._done.wait()
-        self._done = None
-        if self._error is not None:
-            raise self._error
-        assert self._play is not None, "the work ended without a play"
-        return self._play
+        return self._under_way.finish()
 
     def lost(self) -> str | None:
         """How the server that was up ended after its last script, unasked; null while it lives, or where none was up.
@@ -131,23 +122,15 @@ class ServeSide:
         """End the server, and a start or a script that is under way, which fails; no other one begins."""
         self.call_off()
         self._drop()
-        if self._done is not None:
-            self._done.wait(CLOSE_SECONDS)
+        self._under_way.wait(CLOSE_SECONDS)
         self._drop()
 
     def call_off(self) -> None:
         """Begin to close, and do not wait."""
         self._stop.set()
 
-    def _work(self, scenario: ServeScenario, done: threading.Event) -> None:
-        try:
-            self._play = self._played(scenario)
-        except BaseException as error:  # noqa: BLE001 - raised again where somebody waits for this thread
-            self._error = error
-        finally:
-            done.set()
-
     def _played(self, scenario: ServeScenario) -> Play:
+        setup = self._setup
         key = encoded(scenario.config)
         try:
             server = self._fit(scenario, key)
@@ -158,7 +141,7 @@ class ServeSide:
         failure: str | None = None
         try:
             called_off = f"a script on {self._what()} was called off"
-            observation = asyncio.run(unless(self._stop, play(scenario, server), called_off))
+            observation = asyncio.run(unless(self._stop, play(scenario, server, setup.sight), called_off))
         except PlayFailed as error:
             failure = str(error)
         seconds = time.monotonic() - began
@@ -169,7 +152,7 @@ class ServeSide:
             return Play(None, failure, seconds)
         del self._deaths[key]
         self._last = scenario.id
-        if not _fit_for_more(observation):
+        if scenario.ends_server or (setup.sight.load and not _is_idle(observation)):
             self._drop()
         return Play(observation, None, seconds)
 
@@ -261,6 +244,6 @@ def in_playing_order(scenarios: Sequence[ServeScenario]) -> list[ServeScenario]:
     ]
 
 
-def _fit_for_more(observation: Serve) -> bool:
+def _is_idle(observation: Serve) -> bool:
     after = observation.after
     return after is not None and not (after.running or after.waiting or after.cache_in_use)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 import httpx
+import msgspec
 
 from parity.serve.metrics import Load, MetricsUnreadable, parse
 from parity.serve.target import PlayFailed
@@ -21,16 +22,29 @@ PATIENCE = 10.0  # seconds for one look on a busy machine
 NO_ANSWER = 0
 
 
+class Sight(msgspec.Struct, frozen=True):
+    """Where the operator can look: at `/health`, and at the `load` that `/metrics` tells. Elsewhere nobody does."""
+
+    health: bool = True
+    load: bool = True
+
+
+WHOLE = Sight()
+
+
 class Watch:
     """Looks at one server. `health` are the distinct statuses seen so far, 0 for none."""
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, sight: Sight) -> None:
         self.health: set[int] = set()
         self._base_url = base_url
+        self._sight = sight
         self._polling: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
         """The first look at `/health`, then one every HEALTH_EVERY seconds until `end`."""
+        if not self._sight.health:
+            return
         self.health.add(await self._health())
         self._polling = asyncio.create_task(self._poll())
 
@@ -42,8 +56,8 @@ class Watch:
             self._polling = None
 
     async def load(self) -> Load | None:
-        """The load now, null where `/metrics` gives no answer. Raises PlayFailed for an answer without it."""
-        response = await self._get("/metrics")
+        """The load now, null where `/metrics` gives none or is not looked at. Raises PlayFailed for one without it."""
+        response = await self._get("/metrics") if self._sight.load else None
         if response is None or response.status_code != 200:
             return None
         try:

@@ -94,5 +94,21 @@ def test_a_warning_about_the_machine_is_dropped(message: str) -> None:
     assert warning_kind(message) is None
 
 
+CUSTOM = (
+    "Using custom scheduler class pkg.Class. This scheduler interface is not public and compatibility may not be "
+    "maintained. If you have subclassed Scheduler instead of AsyncScheduler, you will see degraded performance"
+)
+
+
+def test_the_warning_about_a_class_is_dropped_where_one_was_asked_for_and_nowhere_else() -> None:
+    assert warning_kind(CUSTOM, replaced=True) is None
+    assert warning_kind(CUSTOM) == f"unrecognised: {CUSTOM}"
+
+
+@pytest.mark.parametrize("message", [f"Mind: {CUSTOM}", "Using custom scheduler class pkg.Class is slow"])
+def test_another_warning_about_a_class_is_an_observation(message: str) -> None:
+    assert warning_kind(message, replaced=True) == f"unrecognised: {message}"
+
+
 def test_an_unknown_warning_is_shown_by_its_first_line() -> None:
     assert warning_kind("the moon is full\nand more") == "unrecognised: the moon is full"

@@ -145,6 +145,8 @@ def test_hello_says_who_answers(driver: Driver) -> None:
     assert hello["model_runner"] == "v1"
     assert hello["torch"].startswith("2.13.0")
     assert hello["source"] == "wheel"
+    assert hello["capabilities"] == "all"
+    assert hello["observes"] == {}
 
 
 @pytest.mark.oracle

@@ -19,6 +19,7 @@ from oracle.driver.door import open_scheduler
 from oracle.driver.errors import DriverError
 from oracle.driver.model import ModelFolders
 from oracle.driver.side import WARM_UP
+from vllm.v1.core.sched.scheduler import Scheduler
 
 def fault(call):
     try:
@@ -34,8 +35,8 @@ found = {
 folder = ModelFolders().folder(WARM_UP.model, WARM_UP.dtype)
 started = config.start(WARM_UP, folder, functools.partial(open_scheduler, log_stats=False))
 settings = [
-    *config._settings(started.vllm_config, WARM_UP, fitted=True),
-    *config._scheduler_settings(started.door.scheduler, WARM_UP),
+    *config._settings(started.vllm_config, WARM_UP, None, fitted=True),
+    *config._scheduler_settings(started.door.scheduler, WARM_UP, Scheduler),
 ]
 found["names"] = [name for name, _, _ in settings]
 found["stands"] = fault(lambda: config._verify(iter(settings)))
@@ -51,7 +52,7 @@ print("FOUND" + json.dumps(found))
 """
 SETTINGS = """dtype, num_layers, num_kv_heads, head_size, vocab_size, max_model_len (as given), block_size, num_blocks,
 enable_prefix_caching, max_num_seqs, max_num_batched_tokens, enable_chunked_prefill, long_prefill_token_threshold,
-scheduler_reserve_full_isl, watermark, scheduling_policy, async_scheduling, use_v2_model_runner, scheduler class,
+scheduler_reserve_full_isl, watermark, scheduling_policy, async_scheduling, scheduler_cls, use_v2_model_runner, scheduler class,
 KV cache groups, max_num_seqs (scheduler), token budget (scheduler), policy (scheduler), block_size (scheduler),
 enable_prefix_caching (manager)"""
 

@@ -5,7 +5,9 @@ Its observations are made before anything is planted, so what is planted shows o
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,15 +17,18 @@ import msgspec
 import pytest
 
 from oracle.verify import Measured
-from parity import session, sides
+from parity import session
 from parity.ask import Ask
 from parity.engine_side import EngineSide
 from parity.finding import Outcome, Verdict
 from parity.report.progress import RunProgress
 from parity.root import CODE_ROOT
 from parity.scenario import Json, Scenario
+from parity.serve.launcher import Launcher
 from parity.session import run
 from parity.side import Play
+from parity.subjects import players
+from parity.subjects.subject import DEFAULT, find_subject, load_subject
 from parity.suite import load_suite
 
 MEASURED = Measured(
@@ -99,7 +104,7 @@ class StandIn:
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def use(**vices: frozenset[str]) -> None:
         monkeypatch.setattr(session, "measure_oracle", lambda *_: MEASURED)
-        monkeypatch.setattr(sides, "start_oracle", lambda *_: StandIn(**vices))
+        monkeypatch.setattr(players, "start_oracle", lambda *_: StandIn(**vices))
 
     untouched_plays()
     use()
@@ -108,11 +113,24 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A tree with the committed scenarios, pins and records, whose records may be changed."""
+    """A tree with the committed scenarios, pins, subjects and records, whose records may be changed."""
     root = tmp_path / "clone"
-    for folder in ("parity/scenarios", "oracle/pins", "records"):
+    for folder in ("parity/scenarios", "oracle/pins", "subjects", "records"):
         shutil.copytree(CODE_ROOT / folder, root / folder)
     return root
+
+
+def engine_launcher() -> Launcher:
+    """How the server of our own engine is started."""
+    door = load_subject(find_subject(CODE_ROOT, DEFAULT)).subject.door.serve
+    assert door is not None
+    return door.launcher(DEFAULT)
+
+
+def serve_instead_of_upstream(monkeypatch: pytest.MonkeyPatch, launcher: Launcher) -> None:
+    """The reference's server at level serve is that of this launcher, in the harness's own environment."""
+    monkeypatch.setattr(players, "load_launcher", lambda _: launcher)
+    monkeypatch.setattr(players, "_upstream", lambda *_: (sys.executable, dict(os.environ)))
 
 
 def check(root: Path, **asked: Any) -> Outcome:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from parity import sides
 from parity.ask import Ask
 from parity.cli import output
 from parity.cli.main import main
@@ -20,6 +19,7 @@ from parity.interrupts import REQUESTS, take_over
 from parity.oracle_side import Way
 from parity.report.progress import RunProgress
 from parity.session import run
+from parity.subjects import players
 from tests.parity.stand_in import StandIn
 
 pytestmark = pytest.mark.usefixtures("stand_in")
@@ -56,7 +56,9 @@ def test_the_json_object_has_the_promised_form(here: Path, capsys: pytest.Captur
         "counts",
         "seconds",
         "servers",
-        "server",
+        "subject",
+        "against",
+        "not_compared",
         "scenarios",
         "records",
     }
@@ -99,7 +101,7 @@ def test_show_prints_native_output_where_it_is_asked_for(
         ways.append(asked[3])
         return StandIn(native=(step,))
 
-    monkeypatch.setattr(sides, "start_oracle", start)
+    monkeypatch.setattr(players, "start_oracle", start)
     command = ["show", "preemption/sole-request-fits", "--debug"]
 
     assert main([*command, "--json"]) == 0

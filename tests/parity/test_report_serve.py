@@ -8,8 +8,11 @@ from parity.report.serve_lines import MAX_CHARACTERS
 from parity.report.side_by_side import lines_of, table
 from parity.report.terminal import report, ties
 from parity.report_json import show_object
+from parity.subjects.lens import Lens
 from tests.parity.served import answer, choice, completion, folded, listed, lost, serve, streamed, usage
 from tests.parity.test_report import found, outcome, result, text
+
+CLEAR = Lens("serve", "exact", frozenset())
 
 
 def test_an_exchange_has_a_line_for_each_of_its_parts() -> None:
@@ -75,7 +78,7 @@ def test_the_row_that_has_the_first_difference_is_marked() -> None:
         serve(answer(completion(choice(listed((token, -1.0, {})), token), tokens=1)))
         for token in ("a.b", "c")
     )
-    shown = show_object("serving/x", oracle, subject)
+    shown = show_object("serving/x", oracle, subject, CLEAR)
     assert shown["first_difference"] == "exchanges[0].body.choices[0].text"
 
     rows = text(table(plain(oracle), plain(subject), shown["first_difference"])).splitlines()
@@ -89,7 +92,7 @@ def test_a_tie_is_no_first_difference() -> None:
         for one, two in (("a", "b"), ("b", "a"))
     )
 
-    assert show_object("serving/x", oracle, subject)["first_difference"] is None
+    assert show_object("serving/x", oracle, subject, CLEAR)["first_difference"] is None
 
 
 def test_ties_have_one_line_with_the_widest_of_them() -> None:

@@ -13,8 +13,9 @@ from parity.errors import ExitCode, RunFileError
 from parity.finding import Outcome, Plays, RecordVerdict, Verdict
 from parity.judge import judge
 from parity.observation import PlanError
-from parity.runlog import FORMAT, Header, Launched, Pin, Seconds, Writer, observations, read_run
+from parity.runlog import FORMAT, Header, Pin, Seconds, Writer, observations, read_run
 from parity.verdicts import decide
+from tests.parity.held import ENGINE, OTHER
 from tests.records.miniature import (
     FIRST,
     LAST,
@@ -38,6 +39,7 @@ HEADER = Header(
     model_runner="v1",
     policies={"null-block-capacity": "reserve"},
     partial=True,
+    subject=ENGINE,
 )
 SECONDS = Seconds(1.5, 0.25, 0.125)
 CASES = (case(), case("preemption/stall", "schedule"), case("auto-fit/refused"))
@@ -82,8 +84,8 @@ def test_a_finished_run_reads_back_whole(tmp_path: Path) -> None:
     assert (run.footer.counts, run.footer.exit_code) == (outcome.counts, int(outcome.exit_code))
     assert run.footer.seconds == SECONDS
     for line, (oracle, subject) in zip(run.scenarios, PLAYED, strict=True):
-        assert observations(line, "oracle") == oracle.observations
-        assert observations(line, "subject") == subject.observations
+        assert observations(HEADER, line, "oracle") == oracle.observations
+        assert observations(HEADER, line, "subject") == subject.observations
     assert run.scenarios[2].subject.failure == "died with exit status 9"
     assert not path.with_name("run.jsonl.part").exists()
 
@@ -170,7 +172,7 @@ def edit(path: Path, number: int, row: bytes | dict[str, Any]) -> None:
     [
         (1, b"{nonsense", "run.jsonl:1: is no run file (its first line is no JSON)"),
         (1, b'{"line": "scenario"}', "run.jsonl:1: is no run file (its first line is no header)"),
-        (1, {"format": 99}, "run.jsonl:1: run file format 99, not 1"),
+        (1, {"format": 99}, "run.jsonl:1: run file format 99, not 2"),
         (1, {"pin": 3}, "run.jsonl:1: the header is not as it must be"),
         (3, b"{nonsense", "run.jsonl:3: is no JSON"),
         (3, b"[]", "run.jsonl:3: is no line of a run file"),
@@ -200,7 +202,16 @@ def test_an_observation_that_is_none_is_told_when_it_is_asked_for(tmp_path: Path
     edit(path, 2, {"oracle": {"observations": [{"status": "ok"}], "failure": None, "seconds": 0.0}})
 
     with pytest.raises(RunFileError, match="auto-fit/null-block: the oracle's observation is none"):
-        observations(read_run(path).scenarios[0], "oracle")
+        observations(HEADER, read_run(path).scenarios[0], "oracle")
+
+
+def test_a_level_that_is_none_is_told_when_an_observation_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    write(path)
+    edit(path, 2, {"level": "steps"})
+
+    with pytest.raises(RunFileError, match="Invalid enum value 'steps'"):
+        observations(HEADER, read_run(path).scenarios[0], "oracle")
 
 
 def test_a_scenario_that_was_not_played_is_named(tmp_path: Path) -> None:
@@ -240,15 +251,27 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
         Writer(tmp_path, HEADER)
 
 
-def test_a_foreign_server_is_in_the_header_and_a_file_from_before_has_none(tmp_path: Path) -> None:
+def test_a_run_of_the_format_before_subjects_says_to_run_again(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     write(path)
-    assert read_run(path).header.server is None
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(lines[0].replace(b',"server":null', b"") + b"".join(lines[1:]))
-    assert b"server" not in path.read_bytes().splitlines()[0]
-    assert read_run(path).header == HEADER
+    edit(path, 1, {"format": 1})
 
-    named = msgspec.structs.replace(HEADER, server=Launched("other", "sha256:0"))
-    path.write_bytes(msgspec.json.encode(named) + b"\n" + b"".join(lines[1:]))
-    assert read_run(path).header.server == Launched("other", "sha256:0")
+    with pytest.raises(RunFileError, match="run file format 1, not 2") as caught:
+        read_run(path)
+
+    assert caught.value.hint == "run again with this version"
+
+
+def test_whoever_was_held_against_whom_is_in_the_header(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    write(path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert read_run(path).header.is_of_engine
+
+    for header, is_of_engine in (
+        (msgspec.structs.replace(HEADER, subject=OTHER), False),
+        (msgspec.structs.replace(HEADER, pin=None, against=OTHER), False),
+    ):
+        path.write_bytes(msgspec.json.encode(header) + b"\n" + b"".join(lines[1:]))
+        assert read_run(path).header == header
+        assert read_run(path).header.is_of_engine is is_of_engine

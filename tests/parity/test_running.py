@@ -12,10 +12,11 @@ from rich.console import Console
 from parity.ask import Ask
 from parity.cli import running
 from parity.report.progress import RunProgress
-from parity.runlog import Launched, Pin, Seconds
+from parity.runlog import Pin, Seconds
 from parity.serve.side import Times
 from parity.session import Run
 from parity.verdicts import decide
+from tests.parity.held import ENGINE, OTHER
 from tests.parity.stand_in import MEASURED
 from tests.records.miniature import context, finding, judged
 
@@ -33,14 +34,12 @@ def done(level: str = "plan", **changes: Any) -> Run:
         "wall_seconds": 60.0,
         "start_seconds": 8.64,
         "servers": {"oracle": Times(), "subject": Times()},
-        "server": None,
+        "subject": ENGINE,
+        "against": None,
         "logs": None,
         "path": Path("/x/run.jsonl"),
     }
     return Run(**(values | changes))
-
-
-OTHER = Launched("other", "sha256:0123456789abcdef")
 
 
 @pytest.mark.parametrize(
@@ -48,11 +47,11 @@ OTHER = Launched("other", "sha256:0123456789abcdef")
     [
         (done(), "engine against vLLM 0.27.1 (pin"),
         (done(policies={"a": "b"}), "engine, a=b against vLLM"),
+        (done(subject=OTHER), "other, 2.0, profile counts against vLLM 0.27.1 (pin"),
         (
-            done(server=OTHER),
-            "engine and, at level serve, server other (launcher sha256:0123456789ab) against vLLM",
+            done(subject=OTHER, against=ENGINE, pin=None, measured=None),
+            "other, 2.0, profile counts against engine (another subject: no record is consulted)",
         ),
-        (done("serve", server=OTHER), "server other (launcher sha256:0123456789ab) against vLLM"),
     ],
 )
 def test_the_head_names_what_was_held_against_upstream(run: Run, said: str) -> None:
@@ -75,11 +74,11 @@ def test_the_time_of_a_run_with_servers_tells_starts_scripts_ends_and_the_rest()
     ]
 
 
-def test_somebody_elses_server_gets_no_record() -> None:
+def test_a_difference_between_two_subjects_gets_no_record() -> None:
     ask = Ask(Path("/x"))
 
     assert running._foot(ask, done())[-1] == "next: parity record new --from 'run.jsonl#auto-fit/null-block'"
-    assert running._foot(ask, done(server=OTHER))[-1] == "run file: run.jsonl"
+    assert running._foot(ask, done(against=OTHER))[-1] == "run file: run.jsonl"
 
 
 def test_a_log_has_a_line_for_each_start_of_a_server() -> None:

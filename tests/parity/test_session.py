@@ -24,9 +24,8 @@ from parity.root import CODE_ROOT
 from parity.runlog import read_run
 from parity.scenario import Case
 from parity.session import run
-from parity.sides import Sides
 from parity.suite import load_suite
-from tests.parity.stand_in import StandIn, check, of
+from tests.parity.stand_in import check, of
 
 pytestmark = pytest.mark.usefixtures("stand_in")
 
@@ -152,6 +151,7 @@ def test_the_run_file_holds_both_observations_and_the_counts(checkout: Path) -> 
     read = read_run(done.path)
 
     assert read.header.partial
+    assert read.header.pin is not None
     assert read.header.pin.measured == "0.27.1"
     assert read.footer.counts == done.outcome.counts
     line = read.scenario("preemption/sole-request-outgrows-pool")
@@ -205,7 +205,6 @@ def test_the_harness_has_what_the_slower_side_leaves_of_each_scenario(
 
     monkeypatch.setattr(session, "play_case", played)
     monkeypatch.setattr(session, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    monkeypatch.setattr(Sides, "_playing", lambda _: StandIn())
     asked = Ask(root=checkout, ids=("auto-fit/null-block", "auto-fit/control"))
 
     seconds = run(asked, RunProgress()).seconds

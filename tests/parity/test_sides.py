@@ -3,34 +3,49 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from oracle.pins import load_pin
-from parity import sides as module
 from parity.ask import Ask
 from parity.errors import InconclusiveError, RunFileError, UsageError
-from parity.finding import Outcome
+from parity.finding import NotCompared, Outcome
 from parity.report.progress import RunProgress
 from parity.root import CODE_ROOT
 from parity.scenario import Case
-from parity.serve.launcher import load_launcher, shipped
 from parity.serve.side import ServeSide, Times
 from parity.session import run
-from parity.sides import MODELS, Sides, check_models
+from parity.sides import Sides
+from parity.subjects import players as module
+from parity.subjects.players import MODELS, check_models
 from parity.suite import load_suite, select
-from tests.parity.stand_in import MEASURED
+from tests.parity.stand_in import MEASURED, engine_launcher, serve_instead_of_upstream
 
 pytestmark = pytest.mark.usefixtures("stand_in")
 WEDGE = "serving/null-block-wedge"
 
 
-def played(*ids: str, root: Path = CODE_ROOT, out: Path, launcher: Path | None = None) -> Outcome:
-    return run(Ask(root, ids=ids, launcher=launcher, out=out / "run.jsonl"), RunProgress()).outcome
+MINE = """
+name = "mine"
+mirrors = "vllm"
+levels = ["plan", "serve"]
+capabilities = "all"
+records = "records"
+suite = "0.1"
+[door]
+inprocess = true
+[door.serve]
+command = ["{python}", "{model}", "{port}"]
+ready = {path = "/", seconds = 1}
+flags = {num_blocks = [], max_model_len = []}
+"""
+
+
+def played(*ids: str, root: Path = CODE_ROOT, out: Path, subject: Path | None = None) -> Outcome:
+    named = None if subject is None else str(subject)
+    return run(Ask(root, ids=ids, subject=named, out=out / "run.jsonl"), RunProgress()).outcome
 
 
 def test_without_models_a_script_is_refused_before_anything_is_written(
@@ -55,57 +70,38 @@ def test_without_torch_a_script_is_refused(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "No such file"),
+        (None, "there is no subject file"),
         ("name = ", "Invalid value"),
-        (
-            'name = "a"\ncommand = ["x"]\n[ready]\npath = "/"\nseconds = 1\n[flags]\n',
-            "command has no {model}",
-        ),
+        (MINE.replace('"{model}", ', ""), "command has no {model}"),
     ],
 )
-def test_a_launcher_that_is_none_is_a_mistake_of_the_users(
+def test_a_subject_that_is_none_is_a_mistake_of_the_users(
     text: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launcher = tmp_path / "mine.toml"
+    subject = tmp_path / "mine.toml"
     if text is not None:
-        launcher.write_text(text)
+        subject.write_text(text)
     monkeypatch.setattr(module, "check_models", lambda _: None)
 
     with pytest.raises(UsageError, match=said):
-        played(WEDGE, out=tmp_path, launcher=launcher)
+        played(WEDGE, out=tmp_path, subject=subject)
 
     assert not list(tmp_path.glob("run.jsonl*"))
-
-
-NO_POLICY = """
-name = "mine"
-command = ["{python}", "{model}", "{port}"]
-[ready]
-path = "/"
-seconds = 1
-[flags]
-num_blocks = []
-max_model_len = []
-"""
 
 
 @pytest.fixture
 def equipped(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout that could serve tiny-opt, with a reference that takes every configuration."""
 
-    def reference(self: Sides) -> ServeSide:
-        setup = self._setup(load_launcher(shipped("nullblock")), sys.executable, dict(os.environ))
-        return ServeSide("oracle", setup, self._progress.server, self.times["oracle"])
-
     (checkout / MODELS / "tiny-opt").mkdir(parents=True)
-    (checkout / "mine.toml").write_text(NO_POLICY)
-    monkeypatch.setattr(Sides, "_upstream", reference)
+    (checkout / "mine.toml").write_text(MINE)
+    serve_instead_of_upstream(monkeypatch, engine_launcher())
     monkeypatch.setattr(module, "check_models", lambda _: None)
     return checkout
 
 
 def prepare(root: Path, *plays: tuple[Case, dict[str, str]]) -> Sides:
-    sides = Sides(Ask(root, launcher=root / "mine.toml"), load_pin(root), MEASURED, RunProgress())
+    sides = Sides(Ask(root, subject=str(root / "mine.toml")), load_pin(root), MEASURED, RunProgress())
     sides.prepare(plays)
     return sides
 
@@ -120,15 +116,9 @@ def test_what_can_be_started_is_prepared_without_a_start(equipped: Path) -> None
     assert sides.logs is not None
     assert sides.logs.is_dir()
     assert sides.times == {"oracle": Times(), "subject": Times()}
-    assert sides.server is not None
-    assert sides.server.name == "mine"
-    assert sides.server.digest == f"sha256:{hashlib.sha256(NO_POLICY.encode()).hexdigest()}"
-
-
-def test_our_own_launcher_is_nobody_elses_server(equipped: Path) -> None:
-    (equipped / "mine.toml").write_bytes(shipped("nullblock").read_bytes())
-
-    assert prepare(equipped, (of(equipped, WEDGE), {})).server is None
+    line = sides.held.line(sides.subject_version)
+    assert (line.name, line.doors, line.version) == ("mine", ("inprocess", "serve"), None)
+    assert line.digest == f"sha256:{hashlib.sha256(MINE.encode()).hexdigest()}"
 
 
 @pytest.mark.parametrize(
@@ -136,11 +126,7 @@ def test_our_own_launcher_is_nobody_elses_server(equipped: Path) -> None:
     [
         (lambda root: (root / MODELS / "tiny-opt").rmdir(), "tiny-opt is not there"),
         (
-            lambda root: (root / "mine.toml").write_text(NO_POLICY.replace("num_blocks = []", "")),
-            "no flag for num_blocks",
-        ),
-        (
-            lambda root: (root / "mine.toml").write_text(NO_POLICY.replace("{python}", "no-such-thing")),
+            lambda root: (root / "mine.toml").write_text(MINE.replace("{python}", "no-such-thing")),
             "there is no command no-such-thing",
         ),
     ],
@@ -156,7 +142,7 @@ def test_a_users_mistake_is_found_before_anything_is_played(
             WEDGE,
             root=equipped,
             out=equipped,
-            launcher=equipped / "mine.toml",
+            subject=equipped / "mine.toml",
         )
 
     assert caught.value.hint
@@ -170,15 +156,26 @@ def test_a_policy_that_the_launcher_cannot_pass_on_is_found_at_a_replay_too(equi
         prepare(equipped, (wedge, {}), (wedge, {"null-block-capacity": "reserve"}))
 
 
-@pytest.mark.parametrize("text", [None, NO_POLICY])
-def test_a_server_without_a_script_to_play_is_a_mistake(text: str | None, equipped: Path) -> None:
-    path = equipped / "mine.toml"
-    path.unlink()
-    if text is not None:
-        path.write_text(text)
+def test_a_script_that_no_flag_can_start_is_not_compared_and_the_rest_is(equipped: Path) -> None:
+    (equipped / "mine.toml").write_text(MINE.replace("num_blocks = [], ", ""))
 
-    with pytest.raises(UsageError, match="No such file" if text is None else "none of its scenarios"):
-        run(Ask(equipped, depth="quick", launcher=path, out=equipped / "run.jsonl"), RunProgress())
+    outcome = played(
+        "auto-fit/null-block", WEDGE, root=equipped, out=equipped, subject=equipped / "mine.toml"
+    )
+
+    assert [result.id for result in outcome.scenarios] == ["auto-fit/null-block"]
+    assert outcome.not_compared == (NotCompared(WEDGE, "serve", "unsupported", ("flag num_blocks",)),)
+
+
+def test_a_server_without_a_script_to_play_examines_nothing(equipped: Path) -> None:
+    text = MINE.replace('"plan", ', "").replace("[door]\ninprocess = true\n", "")
+    (equipped / "mine.toml").write_text(text)
+    asked = Ask(equipped, depth="quick", subject=str(equipped / "mine.toml"), out=equipped / "run.jsonl")
+
+    with pytest.raises(
+        InconclusiveError, match=r"nothing was examined, of \d+ scenarios: .* level schedule; .* level plan"
+    ):
+        run(asked, RunProgress())
 
     assert not list(equipped.glob("run.jsonl*"))
 
@@ -189,7 +186,7 @@ def test_logs_that_cannot_be_kept_are_one_line(equipped: Path) -> None:
     with pytest.raises(
         RunFileError, match=r"the servers' logs cannot be kept in .*: Not a directory"
     ) as caught:
-        played(WEDGE, root=equipped, out=equipped, launcher=equipped / "mine.toml")
+        played(WEDGE, root=equipped, out=equipped, subject=equipped / "mine.toml")
 
     assert caught.value.hint
 

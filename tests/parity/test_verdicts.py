@@ -10,8 +10,9 @@ import pytest
 
 from parity.errors import ExitCode
 from parity.finding import Outcome, RecordVerdict, Verdict, worst
+from parity.records.match import Book
 from parity.records.record import Record
-from parity.verdicts import decide
+from parity.verdicts import conclude, decide, decide_scenario
 from tests.records.miniature import (
     TODAY,
     context,
@@ -133,6 +134,21 @@ def test_an_expired_record_is_told_even_where_no_scenario_rests_on_it() -> None:
 
     assert [(item.id, item.verdict) for item in outcome.records] == [("auto-fit/decided", Verdict.EXPIRED)]
     assert outcome.exit_code is ExitCode.FINDINGS
+
+
+def test_what_is_newer_than_the_suite_decides_nothing_and_hides_no_expired_record() -> None:
+    late = record(expires=TODAY - datetime.timedelta(days=1))
+    for records, counts, code in (([], {"MATCH": 1}, 0), ([late], {"EXPIRED": 1, "MATCH": 1}, 1)):
+        book = Book(records, {})
+        newer, usual = (
+            decide_scenario(item, book, context()) for item in (judged(HERE, MIRRORED), judged(THERE))
+        )
+        newer = msgspec.structs.replace(newer, is_ahead=True)
+
+        outcome = conclude([newer, usual], book, context())
+
+        assert (outcome.counts, outcome.exit_code) == (counts, code)
+        assert outcome.scenarios == (newer, usual)
 
 
 def test_a_record_that_names_no_existing_scenario_is_an_orphan() -> None:

@@ -16,8 +16,10 @@ from oracle.symbols import symbol_digest
 from parity.cli import record
 from parity.errors import ExitCode, RecordError, RunFileError, UsageError
 from parity.judge import judge
-from parity.runlog import FORMAT, Header, Launched, Pin, Seconds, Writer, read_run
+from parity.runlog import FORMAT, Header, Held, Pin, Seconds, Writer, read_run
+from parity.subjects.subject import load_subject
 from parity.verdicts import decide
+from tests.parity.held import ENGINE, OTHER
 from tests.records.miniature import case, context, plan, plays
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -53,11 +55,16 @@ def parity(tree: Path) -> Run:
 
 
 @pytest.fixture
-def run_file(tmp_path: Path) -> Path:
-    """A finished run of one scenario in which the subject keeps one block too many."""
-    path = tmp_path / "run.jsonl"
+def run_file(tree: Path) -> Path:
+    """A finished run of one scenario in which the engine keeps one block too many."""
+    return write_run(tree, tree / "run.jsonl", ENGINE)
+
+
+def write_run(tree: Path, path: Path, held: Held) -> Path:
     pin = Pin("vllm-0.27.1", "0.27.1", "0.27.1")
-    header = Header(FORMAT, pin, None, False, "here", "sha256:0", "v1", {}, True)
+    digest = load_subject(tree / "subjects" / f"{held.name}.toml").digest
+    subject_line = msgspec.structs.replace(held, digest=digest)
+    header = Header(FORMAT, pin, None, False, "here", "sha256:0", "v1", {}, True, subject_line)
     oracle, subject = plays(plan()), plays(plan(num_blocks=11))
     outcome = decide([judge(case(), oracle, subject)], [], context())
     with Writer(path, header) as writer:
@@ -223,16 +230,61 @@ def test_a_folder_without_upstream_is_refused(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("action", [("new",), ("refresh", "auto-fit/counted")])
-def test_a_run_of_somebody_elses_server_is_no_ground_for_a_record(
+def test_a_run_of_two_subjects_is_no_ground_for_a_record(
     parity: Run, tmp_path: Path, run_file: Path, action: tuple[str, ...]
 ) -> None:
     read = read_run(run_file)
     foreign = tmp_path / "foreign.jsonl"
-    header = msgspec.structs.replace(read.header, server=Launched("other", "sha256:0"))
+    header = msgspec.structs.replace(read.header, pin=None, against=OTHER)
     lines = run_file.read_bytes().splitlines(keepends=True)
     foreign.write_bytes(msgspec.json.encode(header) + b"\n" + b"".join(lines[1:]))
 
-    with pytest.raises(UsageError, match="held the server other against upstream") as caught:
+    with pytest.raises(UsageError, match="held two subjects against each other") as caught:
         parity(*action, "--from", f"{foreign}#auto-fit/null-block")
 
-    assert caught.value.hint == "run the scenario again without --server"
+    assert caught.value.hint == "run the scenario again without --against"
+
+
+def test_a_record_of_another_subject_goes_to_its_own_folder_and_is_handled_there(
+    parity: Run, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_run(tree, tree / "foreign.jsonl", OTHER)
+
+    parity("new", "--from", f"{path}#auto-fit/null-block")
+    told = capsys.readouterr()
+    parity("list", "--subject", "other")
+    listed = capsys.readouterr().out.split()
+    parity("list")
+    of_the_engine = capsys.readouterr().out.split()
+
+    assert told.out == "other-records/auto-fit/null-block.md\n"
+    assert "`parity record lint --subject other`" in told.err
+    text = (tree / "other-records" / "auto-fit" / "null-block.md").read_text(encoding="utf-8")
+    assert "profile: counts" in text
+    assert "engine/" not in text
+    assert (listed[0], of_the_engine[0]) == ("auto-fit/null-block", "auto-fit/counted")
+
+
+def test_the_lint_of_a_subject_holds_its_records_against_its_profile(
+    parity: Run, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(tree / "records", tree / "other-records")
+
+    status = parity("lint", "--subject", str(tree / "subjects" / "other.toml"))
+
+    told = capsys.readouterr().out
+    assert status == ExitCode.USAGE
+    assert "was measured in the profile 'exact', and its subject is compared in 'counts'" in told
+    assert "[other-profile]" in told
+
+
+def test_a_run_of_a_subject_whose_file_changed_is_no_ground_for_a_record(
+    parity: Run, tree: Path, run_file: Path
+) -> None:
+    file = tree / "subjects" / "engine.toml"
+    file.write_text(file.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+
+    with pytest.raises(UsageError, match="the run held engine as its file said then") as caught:
+        parity("new", "--from", f"{run_file}#auto-fit/null-block")
+
+    assert "--subject" in (caught.value.hint or "")

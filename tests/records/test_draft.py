@@ -19,6 +19,7 @@ from parity.records.refresh import reread, rewritten, take_up
 from parity.records.review import accepted
 from parity.records.rules import Ground
 from parity.runlog import FORMAT, Header, Pin, ScenarioLine, SideLine
+from tests.parity.held import ENGINE, OTHER
 from tests.records.miniature import HASH, TODAY, finding, print_of
 
 PATH = "records/auto-fit/null-block.md"
@@ -34,7 +35,7 @@ MIRRORED, OURS = finding(1), finding(2, "ours")
 
 def header(**policies: str) -> Header:
     pin = Pin("vllm-0.27.1", "0.27.1", "0.27.1")
-    return Header(FORMAT, pin, None, True, "here", "sha256:0", "v1", policies, False)
+    return Header(FORMAT, pin, None, True, "here", "sha256:0", "v1", policies, False, ENGINE)
 
 
 def line(*findings: Finding, name: str = "auto-fit/null-block", verdict: Any = Verdict.NEW) -> ScenarioLine:
@@ -52,7 +53,7 @@ def ground(root: Path) -> Ground:
 
 
 def drafted(root: Path, of: Measured) -> str:
-    return draft_text(draft(of, by="@maintainers", today=TODAY, root=root, upstream=None))
+    return draft_text(draft(of, by="@maintainers", today=TODAY, anchors=usual_anchors(of, root, None)))
 
 
 def written(text: str) -> str:
@@ -133,13 +134,37 @@ def test_anchors_are_digested_where_the_source_is_at_hand(tmp_path: Path) -> Non
     source = "def get_kv_cache_configs():\n    return 2\n"
     (upstream / "vllm" / "v1" / "core" / "kv_cache_utils.py").write_text(source, encoding="utf-8")
 
-    with_both = usual_anchors("plan", tmp_path, upstream)
-    without = usual_anchors("plan", tmp_path, None)
+    of = measured(OURS)
+    stepping = msgspec.structs.replace(of, line=msgspec.structs.replace(of.line, level="schedule"))
+
+    with_both = usual_anchors(of, tmp_path, upstream)
+    without = usual_anchors(of, tmp_path, None)
 
     assert [anchor.at.partition("/")[0] for anchor in with_both] == ["vllm", "engine"]
     assert all(anchor.digest is not None and anchor.digest.startswith("sha256:") for anchor in with_both)
     assert [anchor.digest is None for anchor in without] == [True, False]
-    assert usual_anchors("schedule", tmp_path, upstream) == []  # neither file is there
+    assert usual_anchors(stepping, tmp_path, upstream) == []  # neither file is there
+
+
+def test_a_record_of_another_subject_cites_upstream_alone_and_says_its_profile(tmp_path: Path) -> None:
+    of = msgspec.structs.replace(measured(OURS), header=foreign())
+
+    front = draft(of, by="@maintainers", today=TODAY, anchors=usual_anchors(of, tmp_path, None))
+
+    assert [anchor.at.partition("/")[0] for anchor in front.anchors] == ["vllm"]
+    assert (front.scope["profile"], front.profile) == ("counts", "counts")
+    assert draft(measured(OURS), by="@maintainers", today=TODAY, anchors=[]).profile == "exact"
+
+
+def test_profiles_are_never_mixed_within_a_record(tmp_path: Path) -> None:
+    record = to_record(raw(written(drafted(tmp_path, measured(OURS)))))
+
+    with pytest.raises(UsageError, match="was measured in the profile exact, and this run in counts"):
+        take_up(record, msgspec.structs.replace(measured(OURS), header=foreign()))
+
+
+def foreign() -> Header:
+    return msgspec.structs.replace(header(), subject=OTHER)
 
 
 def test_the_only_open_finding_is_chosen() -> None:

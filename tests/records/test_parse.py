@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from pathlib import Path
 
 import pytest
@@ -124,5 +125,9 @@ def test_the_digest_of_the_record_set_sees_names_and_contents(tmp_path: Path) ->
     path.rename(path.with_name("renamed.md"))
     renamed = records_digest(tmp_path)
 
+    shutil.copytree(tmp_path / "records", tmp_path / "elsewhere" / "decisions")
+    elsewhere = records_digest(tmp_path / "other", tmp_path / "elsewhere" / "decisions")
+
     assert first == same
     assert len({first, edited, renamed}) == 3
+    assert elsewhere == renamed

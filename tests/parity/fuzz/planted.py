@@ -10,11 +10,12 @@ import pytest
 
 from engine.block_pool import BlockPool
 from engine.kv_manager import KVManager
-from parity import session, sides
+from parity import session
 from parity.engine_side import EngineSide
 from parity.fuzz import live
 from parity.fuzz.document import Document
 from parity.side import Play
+from parity.subjects import players
 from tests.parity.stand_in import MEASURED
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -75,9 +76,9 @@ def use(monkeypatch: pytest.MonkeyPatch, fault: Plant | None) -> None:
     """Verbs play the engine with this fault (null: none) against the untouched one."""
     for module in (live, session):
         monkeypatch.setattr(module, "measure_oracle", lambda *_: MEASURED)
-    monkeypatch.setattr(sides, "start_oracle", lambda *_: Untouched())
+    monkeypatch.setattr(players, "start_oracle", lambda *_: Untouched())
     kind = EngineSide if fault is None else faulty(fault)
-    monkeypatch.setattr(sides, "EngineSide", kind)
+    monkeypatch.setattr(players, "EngineSide", kind)
 
 
 def timeline(seed: int) -> Document:

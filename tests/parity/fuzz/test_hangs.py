@@ -11,7 +11,6 @@ import pytest
 
 from engine.block_pool import BlockPool
 from oracle.pins import load_pin
-from parity import sides
 from parity.engine_side import EngineSide
 from parity.fuzz.document import Document
 from parity.fuzz.examine import Examiner, always
@@ -24,6 +23,7 @@ from parity.report.progress import RunProgress
 from parity.root import CODE_ROOT
 from parity.scenario import Scenario
 from parity.side import Play
+from parity.subjects import players
 from tests.parity.fuzz.files import STUCK, run, stuck
 from tests.parity.fuzz.planted import Plant, Untouched, faulty, free_order, use
 from tests.parity.stand_in import MEASURED
@@ -69,7 +69,7 @@ def hasty(fault: Plant) -> type[EngineSide]:
 
 def verbs_play(monkeypatch: pytest.MonkeyPatch, fault: Plant) -> None:
     use(monkeypatch, None)
-    monkeypatch.setattr(sides, "EngineSide", hasty(fault))
+    monkeypatch.setattr(players, "EngineSide", hasty(fault))
 
 
 def sound(_patch: pytest.MonkeyPatch) -> None:

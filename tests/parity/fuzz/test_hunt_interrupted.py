@@ -22,10 +22,10 @@ DRIVER = Path(__file__).with_name("twin_driver.py")
 HARNESS = """
 import os, sys
 from pathlib import Path
-from parity import sides
 from parity.cli import hunting
 from parity.cli.main import main
 from parity.process_side import ProcessSide
+from parity.subjects import players
 from tests.parity.stand_in import MEASURED
 
 checkout, driver = Path(os.environ["CHECKOUT"]), os.environ["DRIVER"].split()
@@ -33,7 +33,7 @@ checkout, driver = Path(os.environ["CHECKOUT"]), os.environ["DRIVER"].split()
 def start(_root, _pin, limits, _way, news):
     return ProcessSide("oracle", [sys.executable, *driver], checkout, dict(os.environ), limits, news=news)
 
-sides.start_oracle = start
+players.start_oracle = start
 hunting.measure_oracle = lambda *_: MEASURED
 hunting.project_root = lambda: checkout
 if __name__ == "__main__":

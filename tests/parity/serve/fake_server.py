@@ -37,6 +37,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if vice == "hangs in scripts" and self.path == "/metrics":
             print("asked for its load", flush=True)
             time.sleep(600)
+        if vice == "ignores a flag" and self.path == "/metrics":
+            self._send(200, b'vllm:cache_config_info{block_size="32",num_gpu_blocks="64"} 1.0\n')
+            return
         self._answer(503 if "never ready" in vice else 200, {})
 
     def do_POST(self) -> None:
@@ -51,7 +54,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             threading.Timer(0.3, os._exit, (5,)).start()
 
     def _answer(self, status: int, body: object) -> None:
-        content = json.dumps(body).encode()
+        self._send(status, json.dumps(body).encode())
+
+    def _send(self, status: int, content: bytes) -> None:
         self.send_response(status)
         self.send_header("content-length", str(len(content)))
         self.end_headers()

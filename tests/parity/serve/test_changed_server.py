@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,13 @@ from parity.ask import Ask
 from parity.finding import Outcome, Verdict
 from parity.report.progress import RunProgress
 from parity.root import CODE_ROOT
-from parity.serve.launcher import load_launcher, shipped
 from parity.serve.server import Server
 from parity.serve.side import ServeSide
 from parity.session import run
 from parity.side import Play
-from parity.sides import Sides
+from parity.subjects.subject import DEFAULT, FOLDER
 from tests.parity.serve.kit import wait_gone
+from tests.parity.stand_in import engine_launcher, serve_instead_of_upstream
 
 pytestmark = [pytest.mark.model, pytest.mark.usefixtures("stand_in")]
 
@@ -44,31 +43,32 @@ FAULTS = {
 
 @pytest.fixture(autouse=True)
 def own_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reference(self: Sides) -> ServeSide:
-        setup = self._setup(load_launcher(shipped("nullblock")), sys.executable, dict(os.environ))
-        return ServeSide("oracle", setup, self._progress.server, self.times["oracle"])
-
-    monkeypatch.setattr(Sides, "_upstream", reference)
+    serve_instead_of_upstream(monkeypatch, engine_launcher())
 
 
-def launcher_of(fault: str, folder: Path) -> Path:
-    """Our launcher with the changed server in the place of ours."""
+def subject_of(fault: str, folder: Path) -> str:
+    """Our engine as a subject, with the changed server in the place of ours."""
+    text = (CODE_ROOT / FOLDER / f"{DEFAULT}.toml").read_text()
+    changes = {
+        '"-m", "engine.cli.main"': f'"-m", "tests.parity.serve.changed_server", "{fault}"',
+        'folder = ".."': f'folder = "{CODE_ROOT}"',
+        'records = "../records"': f'records = "{CODE_ROOT}/records"',
+    }
+    for old, new in changes.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
     path = folder / f"{fault}.toml"
-    text = shipped("nullblock").read_text()
-    assert '"-m", "engine.cli.main"' in text
-    path.write_text(
-        text.replace('"-m", "engine.cli.main"', f'"-m", "tests.parity.serve.changed_server", "{fault}"')
-    )
-    return path
+    path.write_text(text)
+    return str(path)
 
 
-def played(folder: Path, *ids: str, launcher: Path | None = None) -> Outcome:
-    ask = Ask(CODE_ROOT, ids=ids, launcher=launcher, out=folder / "run.jsonl")
+def played(folder: Path, *ids: str, subject: str | None = None) -> Outcome:
+    ask = Ask(CODE_ROOT, ids=ids, subject=subject, out=folder / "run.jsonl")
     return run(ask, RunProgress()).outcome
 
 
 def test_without_a_fault_the_same_scripts_match(tmp_path: Path) -> None:
-    outcome = played(tmp_path, *SCRIPTS, launcher=launcher_of("none", tmp_path))
+    outcome = played(tmp_path, *SCRIPTS, subject=subject_of("none", tmp_path))
 
     assert outcome.counts == {"MATCH": len(SCRIPTS)}
 
@@ -77,7 +77,7 @@ def test_without_a_fault_the_same_scripts_match(tmp_path: Path) -> None:
 def test_a_fault_in_what_goes_out_is_new_and_ours(fault: str, tmp_path: Path) -> None:
     scenario, at = FAULTS[fault]
 
-    outcome = played(tmp_path, scenario, launcher=launcher_of(fault, tmp_path))
+    outcome = played(tmp_path, scenario, subject=subject_of(fault, tmp_path))
 
     assert outcome.exit_code == 1
     (result,) = outcome.scenarios

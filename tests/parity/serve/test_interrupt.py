@@ -20,25 +20,21 @@ from tests.parity.serve.kit import FAKE, ROOT, wait_gone
 
 SCRIPT = "serving/decode-wall/out-10"
 HARNESS = """
-import os, sys
+import sys
 from pathlib import Path
-from parity import root, session, sides
+import pytest
+from parity import root, session
 from parity.cli.main import main
-from parity.serve.launcher import load_launcher
-from parity.serve.side import ServeSide
-from tests.parity.stand_in import MEASURED
+from parity.subjects import players
+from parity.subjects.subject import load_subject
+from tests.parity.stand_in import MEASURED, serve_instead_of_upstream
 
-checkout, launcher, *words = sys.argv[1:]
-
-def upstream(self):
-    setup = self._setup(load_launcher(Path(launcher)), sys.executable, dict(os.environ))
-    return ServeSide("oracle", setup, self._progress.server, self.times["oracle"])
-
+checkout, subject, *words = sys.argv[1:]
+serve_instead_of_upstream(pytest.MonkeyPatch(), load_subject(Path(subject)).subject.door.serve.launcher("fake"))
 root.project_root = lambda: Path(checkout)
 session.measure_oracle = lambda *_: MEASURED
-sides.check_models = lambda _: None
-sides.Sides._upstream = upstream
-raise SystemExit(main(["run", *words, "--server", launcher]))
+players.check_models = lambda _: None
+raise SystemExit(main(["run", *words, "--subject", subject]))
 """
 
 
@@ -47,15 +43,17 @@ class Running(subprocess.Popen[str]):
 
     def __init__(self, checkout: Path, vice: str) -> None:
         self.folder = checkout
-        launcher = checkout / "fake.toml"
-        launcher.write_text(
-            f'name = "fake"\ncommand = ["{{python}}", "{FAKE}", "{{port}}", "{vice}", "{{model}}"]\n'
-            '[ready]\npath = "/health"\nseconds = 60\n[flags]\n'
-            "num_blocks = []\nmax_model_len = []\n"
+        subject = checkout / "fake.toml"
+        subject.write_text(
+            'name = "fake"\nmirrors = "vllm"\nlevels = ["serve"]\ncapabilities = "all"\n'
+            'records = "records"\nsuite = "0.1"\n[door.serve]\n'
+            f'command = ["{{python}}", "{FAKE}", "{{port}}", "{vice}", "{{model}}"]\n'
+            'ready = {path = "/health", seconds = 60}\n'
+            "flags = {num_blocks = [], max_model_len = []}\n"
         )
         words = [SCRIPT, "--out", str(checkout / "run.jsonl")]
         super().__init__(
-            [sys.executable, "-c", textwrap.dedent(HARNESS), str(checkout), str(launcher), *words],
+            [sys.executable, "-c", textwrap.dedent(HARNESS), str(checkout), str(subject), *words],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

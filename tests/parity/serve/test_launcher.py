@@ -17,6 +17,7 @@ from parity.errors import UsageError
 from parity.scenario import ServerConfig
 from parity.serve.launcher import Launcher, Ready, command, load_launcher, shipped
 from tests.parity.served import server_config
+from tests.parity.stand_in import engine_launcher
 
 FORM = """
 name = "other"
@@ -71,6 +72,10 @@ def line(launcher: Launcher, config: ServerConfig) -> list[str]:
     )
 
 
+def launcher_of(name: str) -> Launcher:
+    return engine_launcher() if name == "engine" else load_launcher(shipped(name))
+
+
 def write(folder: Path, text: str) -> Path:
     path = folder / "other.toml"
     path.write_text(text)
@@ -91,7 +96,7 @@ def test_upstreams_command_line() -> None:
 
 
 def test_the_engines_command_line() -> None:
-    assert line(load_launcher(shipped("nullblock")), server_config()) == [
+    assert line(engine_launcher(), server_config()) == [
         *("python", "-m", "engine.cli.main", "serve", "/models/tiny-opt", "--served-model-name", "tiny-opt"),
         *("--host", "127.0.0.1", "--port", "8123", "--disable-uvicorn-access-log"),
         *("--dtype", "float32", "--block-size", "16", "--num-gpu-blocks-override", "64"),
@@ -102,9 +107,9 @@ def test_the_engines_command_line() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["vllm", "nullblock"])
+@pytest.mark.parametrize("name", ["vllm", "engine"])
 def test_every_value_reaches_either_command_line(name: str) -> None:
-    launcher = load_launcher(shipped(name))
+    launcher = launcher_of(name)
 
     given = line(launcher, server_config(**OTHERS))
 
@@ -120,9 +125,9 @@ def test_every_value_reaches_either_command_line(name: str) -> None:
     assert set(OTHERS) == set(ServerConfig.__struct_fields__) - {"model"}
 
 
-@pytest.mark.parametrize("name", ["vllm", "nullblock"])
+@pytest.mark.parametrize("name", ["vllm", "engine"])
 def test_upstream_is_the_only_one_that_needs_an_environment(name: str) -> None:
-    launcher = load_launcher(shipped(name))
+    launcher = launcher_of(name)
 
     needed = {"TORCHDYNAMO_DISABLE", "VLLM_CPU_KVCACHE_SPACE", "VLLM_LOGGING_LEVEL"}
     assert set(launcher.environment) == (needed if name == "vllm" else set())
@@ -130,7 +135,7 @@ def test_upstream_is_the_only_one_that_needs_an_environment(name: str) -> None:
 
 
 def test_the_engine_takes_the_flags_as_they_are() -> None:
-    given = line(load_launcher(shipped("nullblock")), server_config(**OTHERS))
+    given = line(engine_launcher(), server_config(**OTHERS))
 
     args = build_parser().parse_args(given[3:])
 
@@ -170,6 +175,12 @@ def test_a_value_without_a_flag_may_be_the_default_and_nothing_else() -> None:
         line(bare, server_config(max_num_seqs=3))
     with pytest.raises(UsageError, match="no flag for generation_config"):
         line(bare, server_config(generation_config={}))
+
+
+def test_a_flag_may_be_its_name_alone_and_the_value_follows_it() -> None:
+    named = Launcher("named", ["{model}{port}"], Ready("/", 9), {"num_blocks": "--blocks", "dtype": "{}"})
+
+    assert line(named, server_config())[1:] == ["{}", "float32", "--blocks", "64"]
 
 
 def test_a_table_without_the_value_is_no_flag_for_it() -> None:

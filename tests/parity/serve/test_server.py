@@ -28,6 +28,7 @@ from parity.serve.server import STARTS, start
 from parity.serve.target import PlayFailed, Target
 from tests.parity.serve.kit import ROOT, fake_launcher, lives, start_fake, wait_gone
 from tests.parity.served import server_config
+from tests.parity.stand_in import engine_launcher
 
 
 def children() -> set[int]:
@@ -300,7 +301,7 @@ def test_the_engines_server_is_started_by_its_launcher(tmp_path: Path) -> None:
     (tmp_path / "tiny-opt").mkdir()
     make_tiny_opt(tmp_path / "tiny-opt")
     server = start(
-        load_launcher(shipped("nullblock")),
+        engine_launcher(),
         server_config(num_blocks=4, generation_config={"max_new_tokens": 3}),
         name="engine",
         python=sys.executable,

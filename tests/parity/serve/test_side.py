@@ -18,6 +18,7 @@ from parity.scenario import Exit, Send, ServeScenario, Signal
 from parity.serve import side as module
 from parity.serve.side import MAX_DEATHS, MAX_HOPELESS, ServeSide, Setup, in_playing_order
 from parity.serve.target import PlayFailed
+from parity.serve.watch import Sight
 from tests.parity.serve.kit import fake_launcher
 from tests.parity.serve.scripts import exchange
 from tests.parity.served import server_config
@@ -52,6 +53,7 @@ class Room:
     def __init__(self) -> None:
         self.started: list[StubServer] = []
         self.played: list[int] = []
+        self.sights: list[Sight] = []
         self.after: After | None = IDLE
         self.fails: Exception | None = None
         self.dies = False
@@ -64,8 +66,9 @@ class Room:
         self.started.append(StubServer(len(self.started) + 1))
         return self.started[-1]
 
-    async def play(self, scenario: ServeScenario, server: StubServer) -> Serve:
+    async def play(self, scenario: ServeScenario, server: StubServer, sight: Sight) -> Serve:
         self.played.append(server.number)
+        self.sights.append(sight)
         if self.dies:
             server.is_up = False
         if self.fails is not None:
@@ -347,3 +350,18 @@ def test_messages_and_logs_tell_the_side_and_the_launcher(
     assert said == [
         ("subject (vllm)", "server 1 (tiny-opt, 4 blocks of 16, max_model_len auto)"),
     ]
+
+
+def test_where_nobody_looks_at_the_load_a_server_is_used_until_a_script_ends_it(
+    room: Room, tmp_path: Path
+) -> None:
+    """Of one without `/metrics`, nobody could say that it did not come to rest."""
+    room.after = None
+    blind = Sight(load=False)
+    setup = Setup(fake_launcher(), "python", {}, tmp_path, tmp_path, tmp_path, blind)
+    side = ServeSide("subject", setup, lambda _who, _what: contextlib.nullcontext())
+
+    assert play(side, ask(), ask(), ask(ends=True), ask()) == [None] * 4
+
+    assert room.played == [1, 1, 1, 2]
+    assert room.sights == [blind] * 4
