@@ -58,6 +58,7 @@ class Run(msgspec.Struct, frozen=True):
     servers: Mapping[str, Times]
     logs: Path | None
     path: Path
+    records: Path  # the folder of the subject's
 
 
 def run(ask: Ask, progress: RunProgress) -> Run:
@@ -106,6 +107,7 @@ def run(ask: Ask, progress: RunProgress) -> Run:
         servers=sides.times,
         logs=sides.logs,
         path=path,
+        records=held.subject.records,
     )
 
 

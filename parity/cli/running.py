@@ -28,7 +28,7 @@ def play_and_report(ask: Ask, *, as_json: bool, ratchet: Ratchet | None = None) 
 
 def _print(ask: Ask, done: Run, ratchet: Ratchet | None, *, as_json: bool) -> None:
     if as_json:
-        shown = run_object(
+        whole = run_object(
             done.outcome,
             pin=done.pin,
             partial=done.partial,
@@ -38,12 +38,13 @@ def _print(ask: Ask, done: Run, ratchet: Ratchet | None, *, as_json: bool) -> No
             against=done.against,
         )
         if ratchet is not None:
-            shown["ratchet"] = {"red": list(ratchet.red), "note": ratchet.note}
-        json.dump(shown, sys.stdout)
+            whole["ratchet"] = {"red": list(ratchet.red), "note": ratchet.note}
+        json.dump(whole, sys.stdout)
         print()
     else:
         foot = [*([] if ratchet is None else ratchet.lines), *_foot(ask, done)]
-        Console(soft_wrap=True, highlight=False).print(report(_head(done), done.outcome, foot))
+        records = str(shown(ask.root, done.records))
+        Console(soft_wrap=True, highlight=False).print(report(_head(done), done.outcome, foot, records))
 
 
 def _head(done: Run) -> str:
