@@ -59,6 +59,7 @@ class Run(msgspec.Struct, frozen=True):
     logs: Path | None
     path: Path
     records: Path  # the folder of the subject's
+    passed_over: int = 0  # of them, those of another profile, which decide nothing
 
 
 def run(ask: Ask, progress: RunProgress) -> Run:
@@ -108,6 +109,7 @@ def run(ask: Ask, progress: RunProgress) -> Run:
         logs=sides.logs,
         path=path,
         records=held.subject.records,
+        passed_over=held.passed_over(ask.root),
     )
 
 

@@ -104,6 +104,11 @@ def _foot(ask: Ask, done: Run) -> list[str]:
         lines.append(
             "partial run: only the chosen scenarios, and only the records that name or cover them, were judged"
         )
+    if done.passed_over:
+        lines.append(
+            f"{counted(done.passed_over, 'record')} of another profile than {done.subject.profile} decided nothing:"
+            " `parity record lint` names them"
+        )
     lines += sight(done.subject, done.against, done.outcome)
     file = shown(ask.root, done.path)
     lines.append(f"run file: {file}")
