@@ -62,6 +62,12 @@ def requested() -> bool:
     return _requests.number > 0
 
 
+def heed() -> None:
+    """Raise what a request would have raised that came where it must not: for work that must not follow one."""
+    if requested():
+        _raise()
+
+
 def request(_number: int, _frame: FrameType | None) -> None:
     """The handler."""
     now = time.monotonic()

@@ -71,6 +71,10 @@ class LineProcess:
         """Have a line written; whoever cannot be written to shows when an answer is awaited."""
         self._to_say.put(line + b"\n")
 
+    def hang_up(self) -> None:
+        """No more lines will come: its stdin ends behind those that were sent."""
+        self._to_say.put(None)
+
     def receive(self, seconds: float) -> bytes:
         """The next line, at most so long. Raises Silence, and Broken where there will be none."""
         try:
@@ -149,6 +153,7 @@ class LineProcess:
                 left = memoryview(line)
                 while left:
                     left = left[stream.write(left) :]
+            stream.close()
 
 
 def _thread(work: Callable[[IO[bytes]], None], stream: IO[bytes]) -> threading.Thread:

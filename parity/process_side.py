@@ -156,6 +156,7 @@ class ProcessSide:
         if self._process is not None and not self._is_busy:  # else it would first end what nobody waits for
             self._seq += 1
             self._process.send(msgspec.json.encode(Stop(self._seq)))
+            self._process.hang_up()
             self._process.wait(STOP_SECONDS)
         self._kill()
 
@@ -224,7 +225,8 @@ class ProcessSide:
         if "error" in message:
             error = message["error"]
             text = error.get("message") if isinstance(error, dict) else error
-            raise _Refused(f"the driver failed: {text}")
+            who = "the driver failed" if self._adapter is None else "it answered with an error"
+            raise _Refused(f"{who}: {text}")
         return message
 
     def _check_turn(self, seq: Any, line: bytes) -> None:

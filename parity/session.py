@@ -58,6 +58,8 @@ class Run(msgspec.Struct, frozen=True):
     servers: Mapping[str, Times]
     logs: Path | None
     path: Path
+    records: Path  # the folder of the subject's
+    passed_over: int = 0  # of them, those of another profile, which decide nothing
 
 
 def run(ask: Ask, progress: RunProgress) -> Run:
@@ -106,6 +108,8 @@ def run(ask: Ask, progress: RunProgress) -> Run:
         servers=sides.times,
         logs=sides.logs,
         path=path,
+        records=held.subject.records,
+        passed_over=held.passed_over(ask.root),
     )
 
 

@@ -68,7 +68,7 @@ class Sides:
 
     @property
     def start_seconds(self) -> float:
-        return self._reference.start_seconds + self._player.start_seconds
+        return max(self._reference.start_seconds, self._player.start_seconds)
 
     @property
     def times(self) -> dict[str, Times]:
@@ -82,8 +82,10 @@ class Sides:
         """
         self._serves = any(case.scenario.level == "serve" for case, _ in plays)
         self._is_open = True
-        self._reference.prepare(plays)
+        self._reference.begin(plays)  # its imports go on while the subject's process says who it is
+        self._player.begin(plays)
         self._player.prepare(plays)
+        self._reference.prepare(plays)
 
     def pair(self, case: Case, policies: Mapping[str, str]) -> Pair:
         """The oracle and the subject under `policies` for this case's level."""

@@ -65,6 +65,7 @@ def register(commands: Commands) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
+    from parity.interrupts import heed
     from parity.records.layout import create_all
     from parity.records.parse import load_records
     from parity.root import project_root
@@ -84,6 +85,7 @@ def execute(args: argparse.Namespace) -> int:
     adoption = adopt(run, records, cases, terms)
     written = files(adoption, loaded.records, _named(args.subject, root, loaded))
     _lint(root, loaded, written)
+    heed()  # a request may have come while both sides were ended
     create_all(written)
     _print(args, root, loaded, terms, adoption)
     return int(adoption.exit_code)

@@ -28,7 +28,7 @@ def play_and_report(ask: Ask, *, as_json: bool, ratchet: Ratchet | None = None) 
 
 def _print(ask: Ask, done: Run, ratchet: Ratchet | None, *, as_json: bool) -> None:
     if as_json:
-        shown = run_object(
+        whole = run_object(
             done.outcome,
             pin=done.pin,
             partial=done.partial,
@@ -38,12 +38,13 @@ def _print(ask: Ask, done: Run, ratchet: Ratchet | None, *, as_json: bool) -> No
             against=done.against,
         )
         if ratchet is not None:
-            shown["ratchet"] = {"red": list(ratchet.red), "note": ratchet.note}
-        json.dump(shown, sys.stdout)
+            whole["ratchet"] = {"red": list(ratchet.red), "note": ratchet.note}
+        json.dump(whole, sys.stdout)
         print()
     else:
         foot = [*([] if ratchet is None else ratchet.lines), *_foot(ask, done)]
-        Console(soft_wrap=True, highlight=False).print(report(_head(done), done.outcome, foot))
+        records = str(shown(ask.root, done.records))
+        Console(soft_wrap=True, highlight=False).print(report(_head(done), done.outcome, foot, records))
 
 
 def _head(done: Run) -> str:
@@ -102,6 +103,11 @@ def _foot(ask: Ask, done: Run) -> list[str]:
     if ask.chosen:
         lines.append(
             "partial run: only the chosen scenarios, and only the records that name or cover them, were judged"
+        )
+    if done.passed_over:
+        lines.append(
+            f"{counted(done.passed_over, 'record')} of another profile than {done.subject.profile} decided nothing:"
+            " `parity record lint` names them"
         )
     lines += sight(done.subject, done.against, done.outcome)
     file = shown(ask.root, done.path)

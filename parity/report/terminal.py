@@ -22,11 +22,14 @@ MAX_VALUE = 80  # characters of a value in a line
 Line = tuple[ScenarioResult, Decided]
 
 
-def report(head: str, outcome: Outcome, foot: Sequence[str]) -> RenderableType:
-    """The whole report. `head` says what was held against what, `foot` what is to be said at the end."""
+def report(head: str, outcome: Outcome, foot: Sequence[str], records: str = "records") -> RenderableType:
+    """The whole report. `head` says what was held against what, `foot` what is to be said at the end.
+
+    `records` is the folder of the subject's records, as people are shown it.
+    """
     parts: list[RenderableType] = [Text(head, style="bold")]
     for lines in _groups(outcome.scenarios):
-        parts += [Text(""), _group_head(lines), *(_line(line) for line in lines)]
+        parts += [Text(""), _group_head(lines, records), *(_line(line) for line in lines)]
     lost = [result for result in outcome.scenarios if result.detail is not None]
     if lost:
         parts += [Text(""), Text("nothing could be concluded", style="bold magenta")]
@@ -103,7 +106,7 @@ def _groups(results: Sequence[ScenarioResult]) -> Iterator[list[Line]]:
         yield groups[key]
 
 
-def _group_head(lines: Sequence[Line]) -> Text:
+def _group_head(lines: Sequence[Line], records: str) -> Text:
     decided = lines[0][1]
     finding = decided.finding
     text = Text()
@@ -112,7 +115,7 @@ def _group_head(lines: Sequence[Line]) -> Text:
     if finding.property:
         text.append(f"  {finding.property}")
     if decided.record:
-        text.append(f"  records/{decided.record}.md", style="dim")
+        text.append(f"  {records}/{decided.record}.md", style="dim")
     return text
 
 

@@ -101,15 +101,34 @@ class HttpSide:
         self.call_off()
         self._under_way.wait(CLOSE_SECONDS)
 
+    def _client(self) -> httpx.AsyncClient:
+        """Each question over a connection of its own: some servers close one just as it is used again."""
+        limits = httpx.Limits(max_keepalive_connections=0)
+        return httpx.AsyncClient(base_url=self._url, trust_env=False, timeout=HELLO_SECONDS, limits=limits)
+
+    async def _check_serves(self, client: httpx.AsyncClient) -> None:
+        """Raises InconclusiveError for a server that cannot complete a token: it is none of an engine's."""
+        body = {"model": self._config.model, "prompt": "a", "max_tokens": 1}
+        try:
+            answer = await client.post("/v1/completions", json=body)
+            told = f"it answered {answer.status_code}"
+        except httpx.HTTPError as error:
+            answer, told = None, str(error) or type(error).__name__
+        if answer is None or answer.status_code != httpx.codes.OK:
+            raise InconclusiveError(
+                f"the server at {self._url} completes no token of {self._config.model}: {told}",
+                hint="is it the server that was meant?",
+            )
+
     async def _check(self) -> None:
-        async with httpx.AsyncClient(base_url=self._url, trust_env=False, timeout=HELLO_SECONDS) as client:
+        async with self._client() as client:
             try:
                 answer = await client.get("/metrics" if self._sight.load else "/v1/models")
                 if self._sight.load:
                     _check_metrics(answer)
             except httpx.HTTPError as error:
                 raise InconclusiveError(
-                    f"no server answers at {self._url}: {error or type(error).__name__}",
+                    f"no server answers at {self._url}: {str(error) or type(error).__name__}",
                     hint="start it, then run again",
                 ) from None
             except MetricsUnreadable as error:
@@ -124,6 +143,8 @@ class HttpSide:
                 f"the server at {self._url} says {'; '.join(map(str, found))}",
                 hint="start it with door.http.config of the subject's file, or put there what it was started with",
             )
+        async with self._client() as client:
+            await self._check_serves(client)
 
     def _played(self, scenario: ServeScenario) -> Play:
         began = time.monotonic()

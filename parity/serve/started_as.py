@@ -91,10 +91,16 @@ def _json(answer: httpx.Response) -> Json:
 
 
 async def _get(client: httpx.AsyncClient, path: str) -> httpx.Response | None:
-    """The whole answer, null where there is none with 200 in time."""
+    """The whole answer, null where there is none with 200 in time.
+
+    A server may close the connection that the question before came over, just as this one is sent: it is asked again.
+    """
     try:
         async with asyncio.timeout(SECONDS):
-            answer = await client.get(path)
+            try:
+                answer = await client.get(path)
+            except httpx.RemoteProtocolError:
+                answer = await client.get(path)
     except (httpx.HTTPError, TimeoutError):
         return None
     return answer if answer.status_code == httpx.codes.OK else None

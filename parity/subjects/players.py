@@ -1,6 +1,6 @@
 """Who plays in a run: the oracle, and a subject through its doors. Each starts what it needs when it is needed.
 
-A player has a side for each level that it is asked for: `prepare` finds everything that a user can mend while
+A player has a side for each level that it is asked for: `begin` starts its process, `prepare` finds everything that a user can mend while
 nothing is lost by it, `side` hands a side out, and `close` ends every process that was started.
 """
 
@@ -61,6 +61,9 @@ class Player(Protocol):
     @property
     def hello(self) -> Mapping[str, Any]:
         """What its process said of itself; empty where it has none, or none was started."""
+
+    def begin(self, plays: Sequence[Asked]) -> None:
+        """Start the process that these need, if any, and do not wait for it. Raises OracleError where it cannot be."""
 
     def prepare(self, plays: Sequence[Asked]) -> None:
         """Get ready for these. Raises UsageError, InconclusiveError."""
@@ -158,9 +161,17 @@ class OraclePlayer:
         self._measured = measured
         self._driver: ProcessSide | None = None
         self._servers: Servers | None = None
+        self._began = 0.0
         self.hello: Mapping[str, Any] = {}
         self.start_seconds = 0.0
         self.times = Times()
+
+    def begin(self, plays: Sequence[Asked]) -> None:
+        if self._driver is None and len(_served(plays)) < len(plays):
+            self._began = time.perf_counter()
+            self._driver = start_oracle(
+                self._stage.root, self._pin, None, Way(debug=self._stage.debug), self._stage.progress.news
+            )
 
     def prepare(self, plays: Sequence[Asked]) -> None:
         served = _served(plays)
@@ -172,15 +183,19 @@ class OraclePlayer:
             self._servers = Servers("oracle", self._stage, launcher, python, environment, root, WHOLE)
             self.times = self._servers.times
             self._servers.prepare((config, {}) for config, _ in served)
-        if len(served) < len(plays):
-            self._start()
+        if len(served) < len(plays) and not self.hello:
+            assert self._driver is not None, "`prepare` without `begin`"
+            with self._stage.progress.starting(f"starting vLLM {self._measured.version}"):
+                self.hello = greet(self._driver, self._measured)
+            self.start_seconds = time.perf_counter() - self._began
 
     def side(self, case: Case, policies: Mapping[str, str]) -> Side[Any]:
         del policies  # they are the subject's
         if case.scenario.level == "serve":
             assert self._servers is not None, "a script without `prepare`"
             return self._servers.side({})
-        return self._start()
+        assert self._driver is not None, "a timeline without `begin`"
+        return self._driver
 
     def lost(self) -> str | None:
         return None if self._servers is None else self._servers.lost()
@@ -195,17 +210,6 @@ class OraclePlayer:
         if self._driver is not None:
             self._driver.close()
 
-    def _start(self) -> ProcessSide:
-        if self._driver is None:
-            began = time.perf_counter()
-            self._driver = start_oracle(
-                self._stage.root, self._pin, None, Way(debug=self._stage.debug), self._stage.progress.news
-            )
-            with self._stage.progress.starting(f"starting vLLM {self._measured.version}"):
-                self.hello = greet(self._driver, self._measured)
-            self.start_seconds = time.perf_counter() - began
-        return self._driver
-
 
 class SubjectPlayer:
     """A subject through its doors. Only the engine in process and a launcher with `policy` can be asked for policies."""
@@ -219,20 +223,30 @@ class SubjectPlayer:
         self._process: ProcessSide | None = None
         self._servers: Servers | None = None
         self._http: HttpSide | None = None
+        self._began = 0.0
         self.hello: Mapping[str, Any] = {}
         self.start_seconds = 0.0
         self.times = Times()
 
+    def begin(self, plays: Sequence[Asked]) -> None:
+        stepped = [policies for case, policies in plays if case.scenario.level != "serve"]
+        if not stepped or self._loaded.subject.door.inprocess or self._process is not None:
+            return
+        if any(stepped):
+            raise UsageError(
+                f"subject {self._loaded.subject.name} has no policies at the levels plan and schedule",
+                hint="leave --policy out",
+            )
+        self._began = time.perf_counter()
+        self._process = self._opened()
+
     def prepare(self, plays: Sequence[Asked]) -> None:
         served = _served(plays)
         door = self._loaded.subject.door
-        if len(served) < len(plays) and not door.inprocess:
-            if any(policies for case, policies in plays if case.scenario.level != "serve"):
-                raise UsageError(
-                    f"subject {self._loaded.subject.name} has no policies at the levels plan and schedule",
-                    hint="leave --policy out",
-                )
-            self._start()
+        if self._process is not None and not self.hello:
+            with self._stage.progress.starting(f"starting {self._loaded.subject.name}"):
+                self.hello = self._process.hello()
+            self.start_seconds = time.perf_counter() - self._began
         if served and door.http is not None:
             if any(policies for _, policies in served):
                 raise UsageError(
@@ -257,7 +271,8 @@ class SubjectPlayer:
             return self._servers.side(policies)
         if self._loaded.subject.door.inprocess:
             return self._engines.setdefault(_choices(policies), EngineSide(dict(policies)))
-        return self._start()
+        assert self._process is not None, "a timeline without `begin`"
+        return self._process
 
     def lost(self) -> str | None:
         sides = (self._servers, self._process)
@@ -285,16 +300,6 @@ class SubjectPlayer:
         return Servers(
             self._role, stage, launcher, python, environment, loaded.folder, _sight(loaded.subject)
         )
-
-    def _start(self) -> ProcessSide:
-        if self._process is None:
-            began = time.perf_counter()
-            name = self._loaded.subject.name
-            self._process = self._opened()
-            with self._stage.progress.starting(f"starting {name}"):
-                self.hello = self._process.hello()
-            self.start_seconds = time.perf_counter() - began
-        return self._process
 
     def _opened(self) -> ProcessSide:
         """The process behind the subject's door, started."""

@@ -132,7 +132,7 @@ def _capability(subject: Subject, name: str, tried: Sequence[Tried]) -> Line:
         return Line("capability", name, "differs", f"{where}; as upstream in none")
     if counts["ignored"]:
         return Line("capability", name, "unmet", f"{where}; as if it were not there in all of them")
-    return Line("capability", name, "unmet", f"{where}; none gave an answer")
+    return Line("capability", name, "unexercised", f"{where}; none gave an answer")
 
 
 def _tells(subject: Subject, name: str, item: Tried) -> str | None:

@@ -16,7 +16,7 @@ from parity.scenario import Case
 from parity.subjects.adapter import stepping
 from parity.subjects.choice import check_sight, sort_out
 from parity.subjects.golden import Golden, Header, load_golden
-from parity.subjects.players import Stage, SubjectPlayer
+from parity.subjects.players import Asked, Stage, SubjectPlayer
 from parity.subjects.smoke import Line, Tried, examine, judge_claims
 from parity.subjects.smoke_serve import try_servers
 from parity.subjects.subject import Loaded
@@ -93,7 +93,9 @@ def _stepped(
     cases = [_case(item) for item in asked]
     with closing(player):
         try:
-            player.prepare([(case, {}) for case in cases])
+            plays: list[Asked] = [(case, {}) for case in cases]
+            player.begin(plays)
+            player.prepare(plays)
         except InconclusiveError as error:
             if subject.door.process is None:
                 raise

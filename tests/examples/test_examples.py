@@ -40,6 +40,7 @@ def test_a_check_of_an_example_gives_what_the_document_prints(name: str, tmp_pat
 
     assert promised(f"parity {' '.join(arguments)}") in done.stdout.splitlines(), done.stdout + done.stderr
     assert done.returncode == 0
+    assert f"  examples/{name.replace('-', '_')}/records/" in done.stdout
     assert "unsupported, not played" in done.stdout or name == "changed-scheduler"
 
 

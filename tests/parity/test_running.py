@@ -38,6 +38,7 @@ def done(level: str = "plan", **changes: Any) -> Run:
         "against": None,
         "logs": None,
         "path": Path("/x/run.jsonl"),
+        "records": Path("/x/records"),
     }
     return Run(**(values | changes))
 

@@ -27,10 +27,17 @@ class ListedServer(FakeServer):
         self.cache_labels = 'block_size="16",num_gpu_blocks="64",enable_prefix_caching="True"'
         self.looks: list[str] = []
         self.has_metrics = True
+        self.completes = True
 
     async def _answer(self, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.looks.append(path)
-        await super()._answer({"/v1/models": "/models"}.get(path, path), reader, writer)
+        await super()._answer(path.removeprefix("/v1"), reader, writer)
+
+    async def on_completions(self, write: Write) -> None:
+        if self.completes:
+            await write(whole(b"{}"))
+        else:
+            await write(whole(b"{}", status=b"501 Not Implemented"))
 
     async def on_models(self, write: Write) -> None:
         await write(whole(json.dumps({"object": "list", "data": self.cards}).encode()))
@@ -69,9 +76,19 @@ def running(change: Callable[[ListedServer], None] = lambda _: None) -> Iterator
     finally:
         within(server.stop())
         within(server.settled())
+        within(emptied())
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
+
+
+async def emptied() -> None:
+    """Nothing is left to do in this loop, and what was closed in it has gone."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.sleep(0.02)
 
 
 def http_subject(folder: Path, url: str, name: str = "elsewhere", config: str = "", more: str = "") -> Path:

@@ -368,3 +368,30 @@ def test_an_interrupt_while_it_plays_leaves_no_record(
 
     assert newcomer.parity("adopt") == 130
     assert newcomer.written() == []
+
+
+def test_records_of_another_profile_decide_nothing_and_are_counted(
+    newcomer: Newcomer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newcomer.plant(free="preemption/")
+    assert newcomer.parity("adopt") == 0
+    assert newcomer.check() == 0
+    records = len(newcomer.written())
+    newcomer.rewrite('suite = "0.1"', 'suite = "0.1"\nprofile = "renamed"')
+    capsys.readouterr()
+
+    assert newcomer.check() == 1
+
+    told = capsys.readouterr().out
+    assert "COVERED" not in told
+    assert f"{records} records of another profile than renamed decided nothing: `parity record lint`" in told
+
+
+def test_a_request_to_end_that_came_while_both_sides_ended_leaves_no_record(
+    newcomer: Newcomer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newcomer.plant(free="preemption/")
+    monkeypatch.setattr("parity.interrupts.requested", lambda: True)
+
+    assert newcomer.parity("adopt") == 130
+    assert newcomer.written() == []

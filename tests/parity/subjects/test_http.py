@@ -197,6 +197,16 @@ def test_nobody_there_is_told_before_a_file_is_written(tmp_path: Path) -> None:
     assert not (tmp_path / "run.jsonl").exists()
 
 
+def test_a_server_that_completes_nothing_is_not_judged(tmp_path: Path) -> None:
+    with running() as server:
+        server.completes = False
+        subject = http_subject(tmp_path, server.base_url)
+        with pytest.raises(InconclusiveError, match="completes no token of tiny-opt: it answered 501"):
+            played(tmp_path, subject, http_subject(tmp_path, server.base_url, "reference"))
+
+    assert not (tmp_path / "run.jsonl").exists()
+
+
 def played(folder: Path, subject: Path, against: Path) -> session.Run:
     ask = Ask(
         CODE_ROOT,
