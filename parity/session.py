@@ -109,7 +109,7 @@ def run(ask: Ask, progress: RunProgress) -> Run:
         logs=sides.logs,
         path=path,
         records=held.subject.records,
-        passed_over=held.passed_over(ask.root),
+        passed_over=session.book.passed_over,
     )
 
 
@@ -208,11 +208,11 @@ class _Session:
     ) -> None:
         self._ask = ask
         self._held = held
-        self._records = records
         self._suite = {case.id: case for case in suite}
         self._sides = sides
         self._writer = writer
         self._seconds = {"oracle": 0.0, "subject": 0.0}
+        self.book = Book(records, ask.policies, held.subject.subject.profile)
         self._busy = 0.0  # the slower side's time, scenario by scenario
 
     def play(
@@ -224,7 +224,7 @@ class _Session:
     ) -> tuple[Outcome, runlog.Seconds, float]:
         """The outcome, each side's seconds, and those of the whole."""
         began = time.perf_counter()
-        book = Book(self._records, self._ask.policies)
+        book = self.book
         context = self._context()
         results: list[ScenarioResult] = []
         with progress.playing(len(chosen), len(replays)):

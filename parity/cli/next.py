@@ -82,7 +82,7 @@ def _lines(source: Path, loaded: Loaded, records: Sequence[Record]) -> list[Scen
         )
     lines = [line for line in read.scenarios if not line.is_ahead]
     today = datetime.datetime.now(tz=datetime.UTC).date()
-    now = decided_again(lines, records, today)
+    now = decided_again(lines, records, today, held.profile)
     return [msgspec.structs.replace(line, findings=now[line.id].decided) for line in lines]
 
 

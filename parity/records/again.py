@@ -13,11 +13,11 @@ from parity.verdicts import Context, decide_scenario
 
 
 def decided_again(
-    lines: Sequence[ScenarioLine], records: Sequence[Record], today: datetime.date
+    lines: Sequence[ScenarioLine], records: Sequence[Record], today: datetime.date, profile: str
 ) -> dict[str, ScenarioResult]:
-    """Each scenario of a run at the pin's own choices, by id, with what these records say of it."""
+    """Each scenario of a run at the pin's own choices, in that profile, by id, with what these records say of it."""
     context = Context(frozenset(), {}, {}, partial=False, today=today)
-    book = Book(records, {})
+    book = Book(records, {}, profile)
     return {line.id: decide_scenario(judged_of(line), book, context) for line in lines}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from parity.finding import Finding
-from parity.records.record import Diverging, Exemplar, Record, Recorded, fingerprint_of, in_words
+from parity.records.record import EXACT, Diverging, Exemplar, Record, Recorded, fingerprint_of, in_words
 from parity.scenario import Json
 
 PINNED_CHOICE = "pin"  # the value that every policy has by default: do as the mirrored version does
@@ -101,10 +101,12 @@ class Book:
 
     Under a policy the exemplars are not required to show, because they tell what happens at the pin's
     own choice; in their place the `diverging` entries of the records with exactly this policy are.
+    A record of another `profile` than the run's is none of them: `passed_over` counts those.
     """
 
-    def __init__(self, records: Sequence[Record], policies: Mapping[str, str]) -> None:
-        self.records = tuple(records)
+    def __init__(self, records: Sequence[Record], policies: Mapping[str, str], profile: str = EXACT) -> None:
+        self.records = tuple(record for record in records if record.front.profile == profile)
+        self.passed_over = len(records) - len(self.records)
         chosen = {name: value for name, value in policies.items() if value != PINNED_CHOICE}
         self._claims: dict[str, list[Claim]] = {}
         for record in self.records:

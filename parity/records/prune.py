@@ -34,7 +34,7 @@ def prune(run: RunFile, records: Sequence[Record], today: datetime.date) -> Iter
 
     One that no scenario is left of is retired, with what it named, so that it goes on telling what there was.
     """
-    results = decided_again(run.scenarios, records, today)
+    results = decided_again(run.scenarios, records, today, run.header.subject.profile)
     for record in records:
         gone = {
             (name, item.finding.fingerprint)

@@ -125,8 +125,9 @@ def check_run(run: RunFile, cases: Mapping[str, Case]) -> None:
 def adopt(run: RunFile, records: Sequence[Record], cases: Mapping[str, Case], terms: Terms) -> Adoption:
     """The baseline of a run, with the `records` that there are already."""
     there = baseline_of(records)
+    profile = run.header.subject.profile
     lines = [line for line in run.scenarios if not is_newer(cases[line.id], terms.suite)]
-    before = decided_again(lines, records, terms.today)
+    before = decided_again(lines, records, terms.today, profile)
     open_: dict[str, list[Measured]] = {}
     left: list[Left] = []
     for line in lines:
@@ -142,7 +143,7 @@ def adopt(run: RunFile, records: Sequence[Record], cases: Mapping[str, Case], te
             open_.setdefault(item.finding.fingerprint, []).append(measured)
     groups, refused = _groups(open_, {record.id for record in records}, terms)
     left += refused
-    after = decided_again(lines, [*records, *(group.record for group in groups)], terms.today)
+    after = decided_again(lines, [*records, *(group.record for group in groups)], terms.today, profile)
     left += _still_open(lines, after, {item.scenario for item in left})
     adoption = Adoption(
         groups=tuple(groups),

@@ -66,18 +66,7 @@ class HeldSubjects(msgspec.Struct, frozen=True):
         return is_newer(case, self.subject.subject.suite)
 
     def load_records(self, root: Path) -> tuple[Record, ...]:
-        """The records that speak of the subject as it is compared now: one of another profile decides nothing."""
-        return tuple(record for record in self._all_records(root) if self._is_of_profile(record))
-
-    def passed_over(self, root: Path) -> int:
-        """How many records are of another profile."""
-        return sum(not self._is_of_profile(record) for record in self._all_records(root))
-
-    def _all_records(self, root: Path) -> tuple[Record, ...]:
         return () if self.against else load_records(root, self.subject.records)
-
-    def _is_of_profile(self, record: Record) -> bool:
-        return record.front.profile == self.subject.subject.profile
 
     def records_digest(self, root: Path) -> str:
         return "none" if self.against else records_digest(root, self.subject.records)

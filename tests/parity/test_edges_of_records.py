@@ -103,3 +103,16 @@ def test_alternatives_without_numbers_are_none() -> None:
 
     assert tokens is not None
     assert [(place.value, place.alternatives) for place in tokens.places] == [(None, ())]
+
+
+def test_a_record_of_another_profile_is_none_of_the_books_and_is_counted() -> None:
+    shown = finding(2, "ours")
+    exact = record(shown, exemplars=[exemplar(shown)])
+    counts = record(shown, exemplars=[exemplar(shown)], scope={"scheduler": "sync", "profile": "counts"})
+
+    for profile, kept in (("exact", exact), ("counts", counts)):
+        book = Book([exact, counts], {}, profile)
+
+        assert book.records == (kept,)
+        assert [claim.record for claim in book.claims(HERE)] == [kept]
+        assert book.passed_over == 1
